@@ -10,7 +10,9 @@ from kernelrig import config
 from kernelrig.build import Request, build_all, try_sets
 from kernelrig.build.tunable_builds import read_refusal
 from kernelrig.config.covering_array import tried_sets
-from kernelrig.model import Kernel, Outcome, Toolchain, TriedSet
+from kernelrig.engines import Engine, LocalEngine
+from kernelrig.errors import CiError
+from kernelrig.model import Build, Kernel, Outcome, Toolchain, TriedSet
 from kernelrig.static import Subject, check_sets
 
 from tests.compilations import build_once
@@ -35,17 +37,28 @@ def test_a_set_is_compiled_once_and_again_when_a_source_changed(
     root = make_demo_project(tmp_path / "project")
     request = Request(config.load_kernels(root)["demo"], "sm_90a", "production")
     (build,) = build_all(root, [request], cuda_toolchain)
-    first = try_sets(root, build, request, SETS, cuda_toolchain)
+    with LocalEngine() as engine:
+        compile_twice(root, build, request, cuda_toolchain, tmp_path, engine)
+
+
+def compile_twice(
+    root: Path, build: Build, request: Request, tools: Toolchain, tmp_path: Path, engine: Engine
+) -> None:
+    first = try_sets(root, build, request, SETS, tools, engine)
     assert [one.values for one in first] == list(SETS)
     assert [bool(one.functions) for one in first] == [True, False, True]
     assert [one.refused for one in first] == [(), ("WIDTH 3 leaves a part of a line",), ()]
     assert not any(one.reused or one.complaint or one.local_instructions for one in first)
-    no_compiler = broken(cuda_toolchain, tmp_path)
-    again = try_sets(root, build, request, SETS, no_compiler)
+    no_compiler = broken(tools, tmp_path)
+    again = try_sets(root, build, request, SETS, no_compiler, engine)
     assert again == tuple(replace(one, reused=True) for one in first)
     # The key of a whole build of the same files knows every header.
-    other = try_sets(root, replace(build, key="0123"), request, SETS[:1], no_compiler)
+    other = try_sets(root, replace(build, key="0123"), request, SETS[:1], no_compiler, engine)
     assert other[0].complaint == "nvcc was started: error"
+    # A worker that has other sources must not say what becomes of these.
+    elsewhere = replace(build, key="4567", inputs={**build.inputs, "kernel/demo.cu": "0"})
+    with pytest.raises(CiError, match="the sources in"):
+        try_sets(root, elsewhere, request, SETS[:1], tools, engine)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +110,8 @@ def try_megakernel(tools: Toolchain, few: bool) -> tuple[tuple[TriedSet, ...], S
     sets = tried_sets(kernel.tunables["sm_100a"])
     # From the end: there the structural ones are all other than by default.
     chosen = (sets[0], *sets[-1::-25]) if few else sets
-    tried = try_sets(REPOSITORY, build, request, chosen, tools)
+    with LocalEngine() as engine:
+        tried = try_sets(REPOSITORY, build, request, chosen, tools, engine)
     return tried, Subject(kernel, "sm_100a", "production")
 
 

@@ -9,6 +9,7 @@ import pytest
 from kernelrig import build, config
 from kernelrig.build import Request, build_all, compile_described
 from kernelrig.config.covering_array import Values, tried_sets
+from kernelrig.engines import LocalEngine
 from kernelrig.model import Build, Check, Outcome, Toolchain, TriedSet
 from kernelrig.ptx import parse_ptx
 from kernelrig.run.emulation import prepare_emulation
@@ -35,7 +36,9 @@ def emulated(
     request = EmulateRequest("patch_embed", "sm_100a", tunables=True, schedules=2)
     spec = prepare_emulation(REPOSITORY, request)
     stage = spec.plan.stages[0]
-    return emulate_sets(root, spec.kernel, stage, spec.arch, sets, tools, spec.emulation)
+    how = (root, spec.kernel, stage, spec.arch, sets, tools, spec.emulation)
+    with LocalEngine() as engine:
+        return emulate_sets(*how, on=engine, inputs={})
 
 
 @pytest.mark.long

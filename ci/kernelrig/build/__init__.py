@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kernelrig.build.compiler import build_all
     from kernelrig.build.device_code import HostCode, compile_device_code, read_host_code
     from kernelrig.build.listing import table
-    from kernelrig.build.tunable_builds import compile_described, try_sets
+    from kernelrig.build.tunable_builds import compile_described, require_inputs, try_sets
 
 __all__ = [
     "RECORD",
@@ -23,6 +23,7 @@ __all__ = [
     "compile_device_code",
     "load_build",
     "read_host_code",
+    "require_inputs",
     "table",
     "try_sets",
 ]

@@ -12,19 +12,21 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kernelrig.build import ledger
 from kernelrig.build.cache import request_key
 from kernelrig.build.command import Request, compile_argv, output_argv
 from kernelrig.build.compiler import COMPILE_LIMIT_S, readable_log
+from kernelrig.build.depends import hash_inputs
 from kernelrig.build.resources import parse_ptxas_log
-from kernelrig.errors import ProtocolError
+from kernelrig.engines import Engine, Json, WorkItem, register
+from kernelrig.errors import CiError, ProtocolError
 from kernelrig.files.rundir import write_atomic
-from kernelrig.files.serialization import from_json, to_json
+from kernelrig.files.serialization import from_json, from_value, to_json, to_value
 from kernelrig.model import Build, Toolchain, TriedSet
-from kernelrig.proc import run_jobs, run_process
+from kernelrig.proc import run_process
 from kernelrig.sass import parse_sass
 
 TRIED = Path("artifacts/tunables")
@@ -39,11 +41,53 @@ _ERROR = re.compile(
 
 
 def try_sets(
-    root: Path, build: Build, request: Request, sets: Sequence[Mapping[str, int]], tools: Toolchain
+    root: Path,
+    build: Build,
+    request: Request,
+    sets: Sequence[Mapping[str, int]],
+    tools: Toolchain,
+    engine: Engine,
 ) -> tuple[TriedSet, ...]:
-    """Return the result of each set; `build` is that of `request`, made from the same files."""
-    jobs = [partial(_try_set, root, build, request, dict(values), tools) for values in sets]
-    return tuple(future.result() for future in run_jobs(jobs))
+    """Return the result of each set; `build` is that of `request`, made from the same files.
+
+    A result is stored when it is there: what comes after it may be interrupted. CiError for a set
+    whose worker could not establish one, once the others have theirs.
+    """
+    tried: dict[str, TriedSet] = {}
+    items: dict[str, WorkItem] = {}
+    names = []
+    for values in sets:
+        own = _with(request, values)
+        argv = (*compile_argv(own, tools, root), *ONLY_DEVICE)
+        words = [build.key, request_key(own, argv, tools, root)]
+        name = hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]
+        names.append(name)
+        kept = _kept(root, request, name)
+        if kept.is_file() and ledger.is_noted(kept, kept):
+            tried[name] = replace(from_json(TriedSet, kept), reused=True)
+        else:
+            payload: dict[str, Json] = {
+                "root": str(root),
+                "argv": list(argv),
+                "values": dict(values),
+                "nvdisasm": str(tools.nvdisasm),
+                "inputs": dict(build.inputs),
+            }
+            items[name] = WorkItem.of("compile-set", payload, *words)
+    found = {item.key: name for name, item in items.items()}
+    lost = []
+    for result in engine.run(items.values()):
+        name = found[result.key]
+        if result.error:
+            lost.append(result.error)
+            continue
+        tried[name] = from_value(TriedSet, result.value, "a worker's result")
+        kept = _kept(root, request, name)
+        write_atomic(kept, to_json(tried[name]))
+        ledger.note(kept, kept)
+    if lost:
+        raise CiError(f"{len(lost)} sets of tunables have no result: {lost[0]}")
+    return tuple(tried[name] for name in names)
 
 
 def compile_described(
@@ -90,32 +134,39 @@ def _with(request: Request, values: Mapping[str, int]) -> Request:
     return replace(request, kernel=replace(request.kernel, variants=variants))
 
 
-def _try_set(
-    root: Path, build: Build, request: Request, values: dict[str, int], tools: Toolchain
-) -> TriedSet:
-    request = _with(request, values)
-    argv = (*compile_argv(request, tools, root), *ONLY_DEVICE)
-    words = [build.key, request_key(request, argv, tools, root)]
-    name = hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]
-    kept = root / TRIED / f"{request.name}-{name}.json"
-    if kept.is_file() and ledger.is_noted(kept, kept):
-        return replace(from_json(TriedSet, kept), reused=True)
+def _kept(root: Path, request: Request, name: str) -> Path:
+    return root / TRIED / f"{request.name}-{name}.json"
+
+
+def require_inputs(root: Path, inputs: Mapping[str, str]) -> None:
+    """Raise CiError where the files here are not those whose hashes an item came with."""
+    if hash_inputs(root, tuple(inputs)) != dict(inputs):
+        raise CiError(
+            f"the sources in {root} are not those of this work",
+            "every worker needs the same project in the same folder: share it between machines",
+        )
+
+
+@register("compile-set")
+def compile_set(payload: Mapping[str, Any]) -> Json:
+    """Compile one set of tunables, in any process that has the project's files."""
+    root = Path(payload["root"])
+    require_inputs(root, payload["inputs"])
+    argv, values, nvdisasm = payload["argv"], payload["values"], payload["nvdisasm"]
     with tempfile.TemporaryDirectory(prefix="kernelrig-") as folder:
-        tried = _compile(root, argv, values, Path(folder) / "set.cubin", tools)
-    write_atomic(kept, to_json(tried))
-    ledger.note(kept, kept)
+        tried: Json = to_value(_compile(root, argv, values, Path(folder) / "set.cubin", nvdisasm))
     return tried
 
 
 def _compile(
-    root: Path, argv: Sequence[str], values: dict[str, int], cubin: Path, tools: Toolchain
+    root: Path, argv: Sequence[str], values: dict[str, int], cubin: Path, nvdisasm: str
 ) -> TriedSet:
     done = run_process([*argv, "-o", cubin], cwd=root, timeout_s=COMPILE_LIMIT_S)
     log = readable_log(done, root)
     if done.exit_code:
         refused, complaint = read_refusal(log)
         return TriedSet(values, refused=refused, complaint=complaint, seconds=done.seconds)
-    listed = run_process([tools.nvdisasm, "-c", cubin], timeout_s=COMPILE_LIMIT_S)
+    listed = run_process([nvdisasm, "-c", cubin], timeout_s=COMPILE_LIMIT_S)
     if listed.exit_code:
         raise ProtocolError(
             f"nvdisasm cannot read the cubin of a set of tunables: {listed.stderr.strip()[:200]}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
-    from kernelrig.engines.choice import open_engine
+    from kernelrig.engines.choice import chosen_engine, open_engine
     from kernelrig.engines.local_engine import LocalEngine
     from kernelrig.engines.task_registry import register
     from kernelrig.engines.work import Engine, Json, WorkItem, WorkResult
@@ -18,6 +18,7 @@ __all__ = [
     "LocalEngine",
     "WorkItem",
     "WorkResult",
+    "chosen_engine",
     "open_engine",
     "register",
 ]

@@ -18,3 +18,11 @@ def open_engine(on: str = "local", *, limit_s: float = LIMIT_S) -> Engine:
     if name == "local" and rest.isdecimal() and 0 < int(rest) <= 1024:
         return LocalEngine(int(rest), limit_s=limit_s)
     raise ConfigError(f"--on: unknown engine '{on[:80]}'", "local, or local:N for N processes")
+
+
+def chosen_engine(on: str, *, tunables: bool) -> str:
+    """Return what `--on` says, or the default; ConfigError before anything is compiled."""
+    if on and not tunables:
+        raise ConfigError("--on says where sets of tunables go", "pass --tunables too")
+    open_engine(on or "local").close()
+    return on or "local"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kernelrig.errors import ProtocolError
 from kernelrig.files import strict_json
@@ -24,12 +24,28 @@ def to_json(record: object) -> str:
 
     ValueError for a number that JSON has not: what is written must be readable.
     """
+    text = json.dumps(to_value(record), indent=2, ensure_ascii=False, allow_nan=False)
+    # File names on a host may hold bytes that are not UTF-8: they become '?'.
+    return text.encode(errors="replace").decode() + "\n"
+
+
+def to_value(record: object) -> Any:  # noqa: ANN401 - any JSON value
+    """Return `record` as a JSON value that `from_value` turns into an equal record."""
     kind: type = type(record)
     # warnings=False: results are written even if a field has a list in place of a tuple.
     (value,) = adapter(kind).dump_python((record,), mode="json", warnings=False)
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    # File names on a host may hold bytes that are not UTF-8: they become '?'.
-    return text.encode(errors="replace").decode() + "\n"
+    return value
+
+
+def from_value(kind: type[T], value: object, origin: str) -> T:
+    """Return the record made of a JSON value; ProtocolError naming `origin` if it is none."""
+    record, complaints = convert(kind, value)
+    if record is None:
+        first, more = complaints[0], len(complaints) - 1
+        where = ".".join(str(step) for step in first.loc) or "top"
+        others = f" (and {more} more)" if more else ""
+        raise ProtocolError(f"{origin} is not a {kind.__name__}: at {where}: {first.text}{others}")
+    return record
 
 
 def from_json(kind: type[T], path: Path) -> T:
@@ -50,12 +66,7 @@ def from_json(kind: type[T], path: Path) -> T:
     wanted = next((f.default for f in dataclasses.fields(kind) if f.name == "schema"), None)  # type: ignore[arg-type]
     if isinstance(wanted, int):
         value = _in_schema(kind.__name__, wanted, path, value)
-    record, complaints = convert(kind, value)
-    if record is None:
-        first, more = complaints[0], len(complaints) - 1
-        where = ".".join(str(step) for step in first.loc) or "top"
-        others = f" (and {more} more)" if more else ""
-        raise ProtocolError(f"{path} is not a {kind.__name__}: at {where}: {first.text}{others}")
+    record = from_value(kind, value, str(path))
     for loc, name in odd_names(record):
         where = ".".join(str(step) for step in loc)
         raise ProtocolError(

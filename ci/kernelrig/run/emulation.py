@@ -9,6 +9,7 @@ from pathlib import Path
 from kernelrig import build, config, stages
 from kernelrig.config.operation_sizes import operation_at
 from kernelrig.config.selection import choose, choose_kernel, choose_targets
+from kernelrig.engines import chosen_engine
 from kernelrig.errors import ConfigError
 from kernelrig.files.record_names import is_identifier
 from kernelrig.model import Case, Kernel, Pattern, Plan, Stage, StageKind
@@ -36,8 +37,9 @@ def prepare_emulation(root: Path, request: EmulateRequest) -> RunSpec:
     how = request.emulation()
     read_severities(how.severities, strict=how.strict)  # before anything is compiled
     kernel = choose_kernel(config.load_kernels(root), request.kernel)
+    on = chosen_engine(request.on, tunables=request.tunables)
     if request.tunables:
-        return _prepare_tunables(kernel, request)
+        return replace(_prepare_tunables(kernel, request), on=on)
     if request.only_fault:
         return _prepare_fault(root, kernel, request)
     kernel, plan = plan_for(kernel, request)

@@ -23,6 +23,7 @@ from kernelrig.config.selection import (
     stage_variants,
 )
 from kernelrig.config.shipped_selftest import shipped_selftest
+from kernelrig.engines import chosen_engine
 from kernelrig.errors import ConfigError
 from kernelrig.model import (
     Build,
@@ -102,6 +103,7 @@ def prepare_check(root: Path, request: CheckRequest) -> RunSpec:
     if request.tunables and (request.accept or request.build_folders):
         given = "--accept" if request.accept else "--build"
         raise ConfigError(f"--tunables compiles sets of its own: it takes no {given}")
+    on = chosen_engine(request.on, tunables=request.tunables)
     kernels = config.load_kernels(root)
     loaded = tuple(map(build.load_build, request.build_folders))
     kernel = choose_kernel(kernels, request.kernel or next((b.kernel for b in loaded), ""))
@@ -125,7 +127,7 @@ def prepare_check(root: Path, request: CheckRequest) -> RunSpec:
     kind = StageKind.TUNABLES if request.tunables else StageKind.CHECK
     judged = tuple(Stage(p, kind, variant=w.request.variant) for p, w in wanted.items())
     plan = Plan("tunables" if request.tunables else "check", judged)
-    return RunSpec(kernel, plan, *_named(wanted.values()), wanted, accept=request.accept)
+    return RunSpec(kernel, plan, *_named(wanted.values()), wanted, accept=request.accept, on=on)
 
 
 def _request(kernel: Kernel, given: Build) -> build.Request:

@@ -28,7 +28,8 @@ class BuildRequest:
 class CheckRequest:
     """What `invoke check` judges; `build_folders` in place of what would be built here.
 
-    With `tunables` every set of tunables is compiled and judged in place of the rules.
+    With `tunables` every set of tunables is compiled and judged in place of the rules, by the
+    workers of `on`.
     """
 
     kernel: str = ""
@@ -38,12 +39,13 @@ class CheckRequest:
     system_cuda: bool = False
     accept: bool = False
     tunables: bool = False
+    on: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class EmulateRequest:
     """What `invoke emulate` emulates; with `only_fault`, the kernel broken by that patch, with
-    `tunables` every set of them that is tried."""
+    `tunables` every set of them that is tried, by the workers of `on`."""
 
     kernel: str = ""
     arch: str = ""
@@ -60,6 +62,7 @@ class EmulateRequest:
     tunables: bool = False
     severities: tuple[str, ...] = ()
     strict: bool = False
+    on: str = ""
 
     def emulation(self) -> Emulation:
         how = Emulation(seed=self.seed, severities=self.severities, strict=self.strict)

@@ -47,7 +47,8 @@ class RunSpec:
 
     `wanted` are the builds by their place: empty = the run's own, a variant that a stage names, a
     candidate's letter, the self-test. Without a remote the run stays on this machine. `seed` is
-    what the plan's seeds stand for; None = themselves. `only` are the stages that --only left.
+    what the plan's seeds stand for; None = themselves. `only` are the stages that --only left. `on`
+    is the engine of sets of tunables.
     """
 
     kernel: Kernel
@@ -69,6 +70,7 @@ class RunSpec:
     stop_at_first: bool = False
     accept: bool = False
     system_cuda: bool = False
+    on: str = "local"
 
 
 def find_tools(

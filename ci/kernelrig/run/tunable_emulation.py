@@ -1,19 +1,19 @@
 """Every set of tunables that is tried, emulated: are outputs right, does an observer find a fault?
 
-A set is compiled as far as that needs (`build.compile_described`), then run in this machine's
-processes, one set at a time in each.
+A set is a work item of an engine: compiled as far as that needs (`build.compile_described`), then
+run in one process.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import kernelrig
 from kernelrig import build, stages
 from kernelrig.emu.__main__ import shown
 from kernelrig.emu.launch.engines import choose_engine
@@ -21,9 +21,9 @@ from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import emulate, schedules_of
 from kernelrig.emu.launch.loader import load
 from kernelrig.emu.launch.severities import read_severities
-from kernelrig.emu.launch.workers import Loss, Workers
-from kernelrig.emu.machine.progress import Progress
+from kernelrig.engines import Engine, Json, WorkItem, WorkResult, register
 from kernelrig.errors import CiError, ProtocolError
+from kernelrig.files.serialization import from_value, to_value
 from kernelrig.model import (
     Build,
     Builds,
@@ -38,15 +38,12 @@ from kernelrig.model import (
     failed,
     passed,
 )
-from kernelrig.proc import run_jobs
-from kernelrig.proc.workers import Died
 from kernelrig.run.launches import prepare_launches
 from kernelrig.stages import Launch
 from kernelrig.static import set_name
-from kernelrig.terminal.log import say, working
+from kernelrig.terminal.log import say
 
 SAY_S = 30.0
-LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,40 +63,41 @@ def emulate_sets(
     sets: Sequence[Mapping[str, int]],
     tools: Toolchain,
     emulation: Emulation,
+    *,
+    on: Engine,
+    inputs: Mapping[str, str],
 ) -> tuple[tuple[Check, ...], tuple[str, ...]]:
     """Return a check of each set, and a few lines that summarise them.
 
-    ConfigError if the engine that is asked for cannot be built.
+    `inputs` are the hashes of the sources, as a build of them has them: a worker that has other
+    ones refuses. ConfigError if the engine of the emulator that is asked for cannot be built.
     """
     engine = choose_engine(emulation.engine.value, say)
-    request = build.Request(kernel, arch, stage.variant)
-    with TemporaryDirectory(prefix="kernelrig-") as top:
-        folders = [Path(top) / str(number) for number in range(len(sets))]
-        for folder in folders:
-            folder.mkdir()
-        began = time.monotonic()
-        jobs = [
-            partial(build.compile_described, root, request, values, tools, folder)
-            for values, folder in zip(sets, folders, strict=True)
-        ]
-        with working(f"compiling {len(sets)} sets of tunables for {arch}"):
-            made = [future.result() for future in run_jobs(jobs)]
-        compiled_s = time.monotonic() - began
-        builds = [one for one in made if isinstance(one, Build)]
-        how = partial(_emulate_one, kernel, stage, emulation, engine.name)
-        say(f"emulating {len(builds)} sets in {emulation.schedules} schedules each")
-        ran = _in_processes(how, builds)
-        emulated_s = time.monotonic() - began - compiled_s
+    began = time.monotonic()
+    items = [
+        emulated_set(root, kernel, stage, arch, values, tools, emulation, engine.name, inputs)
+        for values in sets
+    ]
+    say(f"compiling and emulating {len(sets)} sets in {emulation.schedules} schedules each")
+    ended: dict[str, TriedSet | EmulatedSet] = {}
+    said = began
+    for result in on.run(items):
+        ended[result.key] = read_emulated(result)
+        if time.monotonic() - said >= SAY_S and len(ended) < len(items):
+            said = time.monotonic()
+            say(f"{len(ended)} of {len(items)} sets are emulated")
+    made = [ended[item.key] for item in items]
+    ran = [one for one in made if isinstance(one, EmulatedSet)]
     facts = {
         "case": stage.case,
         "pattern": stage.patterns[0].value,
         "schedules": f"{emulation.schedules} from seed {emulation.seed}",
         "engine": f"{engine.name} ({engine.why})" if engine.why else engine.name,
+        "on": on.label,
     }
-    left = iter(ran)
     defaults = kernel.tuned(arch, stage.variant)
     checks = [
-        _check(set_name(values, defaults), one, left, facts)
+        _check(set_name(values, defaults), one, facts)
         for values, one in zip(sets, made, strict=True)
     ]
     if not ran:
@@ -111,48 +109,74 @@ def emulate_sets(
         f"{len(sets)} sets of tunables: {len(ran)} emulated, {wrong} of them not right,"
         f" {refused} refused by a static assert, {complaints} do not compile",
         f"{sum(one.instructions for one in ran):,} warp-instructions in {emulation.schedules}"
-        f" schedules each; {compiled_s:.0f} s to compile, {emulated_s:.0f} s to emulate",
+        f" schedules each; {time.monotonic() - began:.0f} s to compile and to emulate,"
+        f" {sum(one.seconds for one in ran):.0f} s of a worker to emulate",
     )
     return tuple(checks), summary
 
 
-def _check(
-    name: str, made: Build | TriedSet, ran: Iterator[EmulatedSet], facts: dict[str, str]
-) -> Check:
-    if isinstance(made, Build):
-        one = next(ran)
-        facts = {**facts, "warp-instructions": str(one.instructions)}
-        return Check(name, one.verdict, one.seconds, facts=facts)
+def emulated_set(
+    root: Path,
+    kernel: Kernel,
+    stage: Stage,
+    arch: str,
+    values: Mapping[str, int],
+    tools: Toolchain,
+    emulation: Emulation,
+    engine: str,
+    inputs: Mapping[str, str],
+) -> WorkItem:
+    """Return the item that compiles and emulates one set; `read_emulated` reads its result."""
+    payload: dict[str, Json] = {
+        "root": str(root),
+        "kernel": to_value(kernel),
+        "stage": to_value(stage),
+        "arch": arch,
+        "values": dict(values),
+        "tools": to_value(tools),
+        "emulation": to_value(emulation),
+        "engine": engine,
+        "inputs": dict(inputs),
+    }
+    return WorkItem.of("emulate-set", payload, kernelrig.__version__)
+
+
+def read_emulated(result: WorkResult) -> TriedSet | EmulatedSet:
+    """Return what became of a set: it was emulated, or it does not compile."""
+    if result.error:
+        return EmulatedSet(broken(f"no result of this set: {result.error}"))
+    said = result.value
+    if isinstance(said, dict) and "tried" in said:
+        return from_value(TriedSet, said["tried"], "a worker's result")
+    return from_value(EmulatedSet, said, "a worker's result")
+
+
+@register("emulate-set")
+def emulate_set(payload: Mapping[str, Any]) -> Json:
+    """Compile and emulate one set of tunables, in any process that has the project's files."""
+    root, origin = Path(payload["root"]), "a work item"
+    build.require_inputs(root, payload["inputs"])
+    kernel = from_value(Kernel, payload["kernel"], origin)
+    stage = from_value(Stage, payload["stage"], origin)
+    tools = from_value(Toolchain, payload["tools"], origin)
+    emulation = from_value(Emulation, payload["emulation"], origin)
+    request = build.Request(kernel, payload["arch"], stage.variant)
+    with TemporaryDirectory(prefix="kernelrig-") as folder:
+        made = build.compile_described(root, request, payload["values"], tools, Path(folder))
+        if isinstance(made, TriedSet):
+            return {"tried": to_value(made)}
+        emulated: Json = to_value(_emulate_one(kernel, stage, emulation, payload["engine"], made))
+    return emulated
+
+
+def _check(name: str, made: TriedSet | EmulatedSet, facts: dict[str, str]) -> Check:
+    if isinstance(made, EmulatedSet):
+        facts = {**facts, "warp-instructions": str(made.instructions)}
+        return Check(name, made.verdict, made.seconds, facts=facts)
     if made.complaint:
         text = "a compiler error that is not a static assert of the kernel"
         return Check(name, failed(text, made.complaint), made.seconds)
     return Check(name, passed(f"refused: {'; '.join(made.refused)}"), made.seconds)
-
-
-def _in_processes(how: partial[EmulatedSet], builds: Sequence[Build]) -> list[EmulatedSet]:
-    """Emulate the builds, in as many processes as there are processors."""
-    said = time.monotonic()
-
-    def run_one(built: Build, _: Progress) -> EmulatedSet:
-        return how(built)
-
-    def look(done: int) -> None:
-        nonlocal said
-        if time.monotonic() - said >= SAY_S and done < len(builds):
-            said = time.monotonic()
-            say(f"{done} of {len(builds)} sets are emulated")
-
-    with Workers(run_one, min(len(os.sched_getaffinity(0)), max(len(builds), 1))) as workers:
-        ended = workers.map(builds, look, LOOK_S, lambda _: False)
-    return [_result(ended[number]) for number in range(len(builds))]
-
-
-def _result(one: EmulatedSet | Loss) -> EmulatedSet:
-    if isinstance(one, EmulatedSet):
-        return one
-    error = one.error
-    how = str(error) if isinstance(error, Died) else f"{type(error).__name__}: {error}"
-    return EmulatedSet(broken(f"the emulator failed on this set: {how}"))
 
 
 def _emulate_one(

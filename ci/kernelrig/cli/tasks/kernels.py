@@ -12,7 +12,7 @@ from kernelrig.cli.flag_values import name_list, optional_whole_number, whole_nu
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
 from kernelrig.cli.streams import clear_screen, write_result
-from kernelrig.cli.tasks.flags import BUILD, KERNEL, SEVERITY, STRICT, SYSTEM_CUDA
+from kernelrig.cli.tasks.flags import BUILD, KERNEL, ON, SEVERITY, STRICT, SYSTEM_CUDA
 from kernelrig.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def build(
         "build": BUILD,
         "accept": "write the figures of what passes into kernel/accepted.json",
         "tunables": "compile every set of tunables that is tried, in place of the rules",
+        "on": ON,
         "verbose": "print every rule with its figures, not only those that did not pass",
         "system_cuda": SYSTEM_CUDA,
     },
@@ -65,6 +66,7 @@ def check(
     variant: str = "",
     accept: bool = False,
     tunables: bool = False,
+    on: str = "",
     verbose: bool = False,
     system_cuda: bool = False,
 ) -> Reply:
@@ -81,6 +83,7 @@ def check(
         system_cuda=system_cuda,
         accept=accept,
         tunables=tunables,
+        on=on,
     )
     run = run_plan(project_root(), request)
     return of_run(run, render_sets(run) if tunables else render_checks(run, verbose=verbose))
@@ -100,6 +103,7 @@ def check(
         "engine": "native, numpy, or auto: native where it can be built; default: auto",
         "only_fault": "break the kernel by this patch of tests/bad: exit 0 if detected, 1 if not",
         "tunables": "emulate every set of tunables that is tried, in place of the stages",
+        "on": ON,
         "launch": "run this launch file and nothing else, as `python -m kernelrig.emu run` does",
         "module": "the PTX of --launch, if not the one it names",
         "large": "let the buffers of --launch be as large as memory is free",
@@ -121,6 +125,7 @@ def emulate(
     engine: str = "",
     only_fault: str = "",
     tunables: bool = False,
+    on: str = "",
     launch: str = "",
     module: str = "",
     large: bool = False,
@@ -147,6 +152,7 @@ def emulate(
         tunables=tunables,
         severities=name_list("severity", severity),
         strict=strict,
+        on=on,
     )
     if module and not launch:
         raise ConfigError("--module is the PTX of a launch file", "pass --launch FILE too")

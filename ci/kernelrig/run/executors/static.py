@@ -10,6 +10,7 @@ from pathlib import Path
 from kernelrig import build
 from kernelrig.config import covering_array
 from kernelrig.config.selection import SELFTEST
+from kernelrig.engines import open_engine
 from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     AcceptedBuild,
@@ -157,17 +158,18 @@ class StaticExecutor:
         assert p.tools is not None, "sets of tunables are compiled from this tree"
         began, utc = time.monotonic(), rundir.utc_now()
         sets = covering_array.tried_sets(p.kernel.tunables[built.arch])
-        if p.purpose is Purpose.EMULATE:
-            # Imported where it is used: the emulator takes longer to import than a small task.
-            from kernelrig.run.tunable_emulation import emulate_sets
-
-            how = (directory.root, p.kernel, stage, built.arch, sets, p.tools, p.emulation)
-            emulated, summary = emulate_sets(*how)
-            record = _record(stage, emulated, summary, time.monotonic() - began, utc)
-            return replace(record, device=DeviceKind.EMULATOR)
         wanted = build.Request(p.kernel, built.arch, built.variant)
-        with working(f"compiling {len(sets)} sets of tunables for {built.arch}"):
-            tried = build.try_sets(directory.root, built, wanted, sets, p.tools)
+        with open_engine(p.on) as engine:
+            if p.purpose is Purpose.EMULATE:
+                # Imported where it is used: the emulator takes longer to import than a small task.
+                from kernelrig.run.tunable_emulation import emulate_sets
+
+                how = (directory.root, p.kernel, stage, built.arch, sets, p.tools, p.emulation)
+                emulated, summary = emulate_sets(*how, on=engine, inputs=built.inputs)
+                record = _record(stage, emulated, summary, time.monotonic() - began, utc)
+                return replace(record, device=DeviceKind.EMULATOR)
+            with working(f"compiling {len(sets)} sets of tunables for {built.arch}"):
+                tried = build.try_sets(directory.root, built, wanted, sets, p.tools, engine)
         checks = check_sets(Subject(p.kernel, built.arch, built.variant), tried)
         notes = describe_sets(checks, tried)
         return _record(stage, checks, notes, time.monotonic() - began, utc)

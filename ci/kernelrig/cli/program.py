@@ -19,13 +19,13 @@ from kernelrig.cli.completion import (
     typed_words,
     wanted_script,
 )
-from kernelrig.cli.project import use_root
+from kernelrig.cli.project import project_root, use_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.rest import split_rest, use_rest
 from kernelrig.cli.streams import STDOUT_ERRORS, stdout_failed, write_error, write_result
 from kernelrig.cli.tasks import ns
 from kernelrig.cli.usage import check_words, spread_words, usage_error
-from kernelrig.errors import ConfigError
+from kernelrig.errors import CiError, ConfigError
 from kernelrig.proc import catch_signals, let_through
 
 _OFFERED = {"complete", "help", "list", "print-completion-script", "version"}
@@ -33,6 +33,7 @@ _READ_BY_INVOKE = {"debug", "list-depth", "list-format", "write-pyc"}
 """Options of Invoke's own: those that mean something here, and those that its Program reads."""
 _MORE_WORDS = {"bench": "--also", "experiment": "--name", "init": "--program", "run": "--also"}
 """The tasks that take more words than they need, and the flag that takes those after the last."""
+_RENTALS = "artifacts/rentals"
 _TAKES_REST = "run"
 """The task that takes words behind `--`."""
 
@@ -69,6 +70,12 @@ class KernelrigProgram(Program):
     def exit_code(self, argv: list[str]) -> int:
         if (typed := typed_words(argv[1:])) is not None:
             return self._complete(argv, typed)
+        try:
+            return self._task_code(argv)
+        finally:
+            _say_billed()
+
+    def _task_code(self, argv: list[str]) -> int:
         argv, rest = split_rest(argv)
         use_rest(rest)
         as_json = "--json" in argv
@@ -179,6 +186,17 @@ class KernelrigProgram(Program):
         sys.stdout.write(f"Usage: {self.binary} [--options] TASK [--flags]\n\nOptions:\n\n")
         self.print_columns(self.options.help_tuples())
         self.list_tasks()
+
+
+def _say_billed() -> None:
+    """Say on stderr what is still billed, however the task ended."""
+    with contextlib.suppress(CiError, OSError):
+        root = project_root()
+        if any((root / _RENTALS).glob("*.json")):
+            from kernelrig.rental.billed import still_billed
+
+            for sentence in still_billed(root):
+                write_error(f"{sentence}\n")
 
 
 def run_command() -> None:

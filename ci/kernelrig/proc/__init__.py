@@ -8,6 +8,7 @@ from kernelrig.proc.process import (
     Completed,
     attached_process,
     end_processes,
+    run_bounded,
     run_process,
     stream_process,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "held_back",
     "let_through",
     "process_threads",
+    "run_bounded",
     "run_jobs",
     "run_process",
     "signals_deferred",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import selectors
 import shlex
 import signal
 import subprocess
@@ -36,6 +37,8 @@ class Starter:
 STARTER: ContextVar[Starter | None] = ContextVar("STARTER", default=None)
 """On whose behalf this thread starts processes."""
 _RUNNING: dict[subprocess.Popen[str], Starter | None] = {}
+_LOOK_S = 0.2
+"""After so many silent seconds a process is looked at: its children may hold its output open."""
 _ADDR_NO_RANDOMIZE, _PERSONALITY_NOW = 0x0040000, 0xFFFFFFFF  # linux/personality.h
 
 
@@ -86,6 +89,54 @@ def run_process(
         if process is not None:
             _RUNNING.pop(process, None)
     return Completed(_words(argv), process.returncode, stdout, stderr, time.monotonic() - began)
+
+
+def run_bounded(
+    argv: Sequence[str | Path],
+    *,
+    env: Mapping[str, str],
+    timeout_s: float,
+    most_bytes: int,
+    pass_fds: Sequence[int] = (),
+) -> Completed:
+    """Run `argv` like `run_process`, and end it too when it has printed more than `most_bytes`.
+
+    What a process that has ended left running is not waited for, although it may hold its output.
+    """
+    began = time.monotonic()
+    printed = {"stdout": b"", "stderr": b""}
+    process: subprocess.Popen[str] | None = None
+    try:
+        with signals_deferred():
+            process = _start(argv, cwd=None, env=env, stderr=subprocess.PIPE, pass_fds=pass_fds)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        with selectors.DefaultSelector() as ready:
+            ready.register(process.stdout, selectors.EVENT_READ, "stdout")
+            ready.register(process.stderr, selectors.EVENT_READ, "stderr")
+            while ready.get_map():
+                heard = ready.select(_LOOK_S)
+                for key, _ in heard:
+                    chunk = os.read(key.fd, most_bytes)
+                    printed[key.data] += chunk
+                    if not chunk:
+                        ready.unregister(key.fileobj)
+                if any(len(text) > most_bytes for text in printed.values()):
+                    raise CiError(f"{argv[0]} printed more than {most_bytes} bytes")
+                if not heard and process.poll() is not None:
+                    break
+                if time.monotonic() - began > timeout_s:
+                    raise CiError(f"{argv[0]} did not end within {timeout_s:.0f} s")
+        process.wait(max(0.0, began + timeout_s - time.monotonic()))
+    except subprocess.TimeoutExpired as e:
+        raise CiError(f"{argv[0]} did not end within {timeout_s:.0f} s") from e
+    finally:
+        if process is not None:
+            _kill(process)
+            with process:
+                _RUNNING.pop(process, None)
+    out, err = (printed[name].decode(errors="replace") for name in ("stdout", "stderr"))
+    return Completed(_words(argv), process.returncode, out, err, time.monotonic() - began)
 
 
 def stream_process(
@@ -207,7 +258,12 @@ def _words(argv: Sequence[str | Path]) -> tuple[str, ...]:
 
 
 def _start(
-    argv: Sequence[str | Path], *, cwd: Path | None, env: Mapping[str, str] | None, stderr: int
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    stderr: int,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[str]:
     """Start `argv` as the head of a process group; ConfigError if there is no such program."""
     words = _words(argv)
@@ -223,6 +279,7 @@ def _start(
             text=True,
             errors="replace",
             start_new_session=True,
+            pass_fds=pass_fds,
         )
     except (FileNotFoundError, NotADirectoryError, PermissionError) as e:
         if cwd is not None and not cwd.is_dir():

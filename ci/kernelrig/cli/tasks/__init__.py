@@ -7,6 +7,7 @@ from kernelrig.cli.tasks.machines import clean, doctor, init, ncu_catalogue, new
 from kernelrig.cli.tasks.measurements import analyze_source, analyze_timing, compare, explain
 from kernelrig.cli.tasks.notebook import experiment, history, list_runs, report, show
 from kernelrig.cli.tasks.programs import run
+from kernelrig.cli.tasks.rentals import down, up
 from kernelrig.cli.tasks.runs import (
     baseline_accept,
     baselines,
@@ -29,6 +30,7 @@ ns = Collection(
     collect,
     compare,
     doctor,
+    down,
     emulate,
     experiment,
     history,
@@ -45,6 +47,7 @@ ns = Collection(
     show,
     test,
     trace,
+    up,
     watch,
 )
 

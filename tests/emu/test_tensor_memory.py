@@ -363,11 +363,12 @@ def test_to_free_before_the_peer_has_allocated_is_found() -> None:
     assert any("dealloc before the other CTA of the pair has reached" in f.message for f in found)
 
 
-def test_to_allocate_before_a_cluster_barrier_is_found() -> None:
+def test_to_allocate_before_a_cluster_barrier_is_a_warning() -> None:
     body = PAIR.replace(MEET, "", 1).replace("MEET", MEET).replace("LATE", "").replace("LAST", MEET)
     found = pair(body)
-    assert found.kinds == ["tmem"]
-    assert "before any barrier.cluster" in found.findings[0].message
+    (finding,) = found.findings
+    assert "before any barrier.cluster" in finding.message
+    assert (finding.rule, finding.severity) == ("pair-alloc-before-cluster-barrier", "warning")
 
 
 def test_both_ctas_must_ask_for_the_same_columns_at_the_same_place() -> None:

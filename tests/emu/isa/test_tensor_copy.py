@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
 from kernelrig.emu.observe.publication import Publication
+from kernelrig.emu.observe.races import Races
 
 from tests.emu.boxes import SHARED, START, WAIT, image, map_of, store_tile
 from tests.emu.harness import ENGINES, Result, run_ptx
@@ -208,6 +209,36 @@ def test_a_box_is_stored_where_it_is_in_bounds(number: int) -> None:
     want = np.zeros((10, 60), np.uint32)
     want[5:, 32:] = (np.arange(256) // 4).reshape(8, 32)[:5, :28]
     assert np.array_equal(result.buffers["a"], want)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("column", "kept", "severity"),
+    [("0", 32, "warning"), ("%r9", 32 + 31 * 4, "error")],
+    ids=("the same", "others, which overlap"),
+)
+def test_lanes_that_issue_the_same_store_are_one(
+    column: str, kept: int, severity: str, engine: str
+) -> None:
+    """A whole warp issues it, as epilogues of CUTLASS do; it commits and waits as one lane does."""
+    target = np.zeros((8, 160), np.uint32)
+    store = (
+        f"cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {{{column}, 0}}], [%r2];\n"
+    )
+    leave = "shl.b32 %r9, %r0, 2;\nsetp.gt.u32 %p1, %r0, 31;\n@%p1 bra DONE;"
+    warp = FILL.replace("@!%p0 bra DONE;", leave)
+    buffers = {"a": target, "map": image(map_of(target, "u32", (32, 8))), "out": np.zeros(1)}
+    body = START + warp + store + DRAIN
+    result = run_ptx(
+        body, buffers, shared=SHARED, block=(64, 1, 1), engine=engine, observers=[Races()]
+    )
+    assert {(f.kind, f.severity) for f in result.findings} == {("race", severity)}
+    assert int(np.count_nonzero(result.buffers["a"].any(axis=0))) == kept
+    if kept == 32:
+        (finding,) = result.findings
+        assert "32 lanes of a warp issue the same store" in finding.message
+        want = (np.arange(256) // 4).reshape(8, 32)
+        assert np.array_equal(result.buffers["a"][:, :32], want)
 
 
 def test_a_swizzled_store_undoes_what_a_load_does() -> None:

@@ -22,7 +22,7 @@ from kernelrig.emu.machine.thread_memory import MemorySemantics, store
 from kernelrig.emu.numerics.arrays import I64, U32, Array, Mask
 from kernelrig.emu.tensor.tensor_memory import COLUMN_MASK, LANE_SHIFT, TensorMemory
 from kernelrig.ptx import Address, Instruction
-from kernelrig.ptx.rules import DEALLOC_WITHOUT_THE_PEER, PEER_BEFORE_CLUSTER_BARRIER
+from kernelrig.ptx.rules import DEALLOC_WITHOUT_THE_PEER
 
 GROUPS = "cta_group::1 cta_group::2"
 
@@ -145,8 +145,9 @@ def _alloc(i: Instruction) -> Step:
 def _check_met(batch: WarpBatch, mask: Mask) -> None:
     """Report who allocates for a pair whose other CTA may not be there yet.
 
-    Nothing but a barrier of the cluster can have said that it is: an mbarrier of one CTA may be
-    used by the other only behind one.
+    A warning: the first of the two may block until the other one allocates (PTX ISA 9.7.16.5), and
+    published kernels rely on it. Nothing but a barrier of the cluster can have said that the other
+    is there: an mbarrier of one CTA may be used by the other only behind one.
     """
     clusters = batch.machine.part(ClusterBarriers)
     lanes = batch.mask_of(mask)
@@ -157,7 +158,7 @@ def _check_met(batch: WarpBatch, mask: Mask) -> None:
             "tcgen05.alloc.cta_group::2 before any barrier.cluster: the other CTA may not have"
             " started",
             early,
-            context=Context(PEER_BEFORE_CLUSTER_BARRIER.name, ("tensor memory",)),
+            context=Context("pair-alloc-before-cluster-barrier", ("tensor memory",)),
         )
 
 

@@ -17,6 +17,7 @@ from kernelrig.emu.machine.bulk_copy import (
     landings,
     start_load,
     start_store,
+    storers,
 )
 from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
@@ -302,7 +303,10 @@ def _store(i: Instruction) -> Step:
     def run(
         batch: WarpBatch, mask: Mask, source: Array, map_at: Array, *coordinates: Array
     ) -> None:
-        for issuer in issuers(batch, mask, name):
+        # A reduction issued again adds again.
+        again = () if operation else (source, map_at, *coordinates)
+        threads = storers(batch, mask, name, *again) if again else issuers(batch, mask, name)
+        for issuer in threads:
             start(issuer, source, map_at, coordinates)
 
     reads = ((source, I64), *_tensor(i, tensor, rank))

@@ -118,6 +118,28 @@ def issuers(batch: WarpBatch, mask: NDArray[np.bool_] | None, what: str) -> Iter
         yield Issuer(batch, row, lane, what)
 
 
+def storers(
+    batch: WarpBatch, mask: NDArray[np.bool_] | None, what: str, *operands: Array
+) -> Iterator[Issuer]:
+    """Yield each thread that starts a store: lanes of a warp that issue the same one are one.
+
+    Libraries let a whole warp issue a store. By PTX each lane writes the same bytes again, which
+    changes nothing; as races of equal writes they would hide what matters.
+    """
+    seen: dict[tuple[int, ...], Issuer] = {}
+    again: dict[tuple[int, ...], int] = {}
+    for issuer in issuers(batch, mask, what):
+        store = (issuer.row, *map(issuer.value, operands))
+        if store in seen:
+            again[store] = again.get(store, 1) + 1
+        else:
+            seen[store] = issuer
+            yield issuer
+    for store, lanes in again.items():
+        text = f"{lanes} lanes of a warp issue the same store; it is emulated once"
+        seen[store].report("race", text, "again", rule="store-issued-again")
+
+
 class Landing(NamedTuple):
     """Where a load's bytes go (-1 for nowhere), and the mbarrier that counts them."""
 

@@ -40,6 +40,24 @@ EMULATED_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "pair-alloc-before-cluster-barrier",
+        "",
+        "a cluster barrier comes before the first tcgen05.alloc.cta_group::2",
+        "the alloc may block until the other CTA allocates too, and PTX asks for no more;"
+        " compute-sanitizer's racecheck, and NVIDIA's own library, want the barrier",
+        "barrier.cluster.arrive and .wait before the alloc",
+        severity="warning",
+    ),
+    IsaRule(
+        "store-issued-again",
+        "9.7.9.27.2",
+        "one lane of a warp issues a bulk store",
+        "each lane that issues it writes the same bytes again: whose come last is open, and nothing"
+        " changes as long as all are the same",
+        "elect one lane (elect.sync) to issue it, commit it and wait for it",
+        severity="warning",
+    ),
+    IsaRule(
         "init-not-in-async-proxy",
         "9.7.13.4",
         "between an mbarrier.init and the copies that count their bytes there is a"

@@ -246,6 +246,17 @@ Result tensor_load(Context& context, const Instruction& instruction) {
       [&](const Issuer& issuer, auto& copy) { issue(*sync, instruction, issuer, copy, false); });
 }
 
+// Whether two lanes of a warp issue the same store: Python makes them one (bulk_copy.storers).
+template <class Same> bool is_issued_again(const Context& context, Same same) {
+  for (int n = 0; n < context.count; n++)
+    for (Mask left = context.rows[n].lanes; left; left &= left - 1)
+      for (Mask others = left & (left - 1); others; others &= others - 1)
+        if (same(Issuer{context.rows[n], __builtin_ctz(left)},
+                 Issuer{context.rows[n], __builtin_ctz(others)}))
+          return true;
+  return false;
+}
+
 // Operands: source, map, coordinates. Immediates: the rank.
 Result tensor_store(Context& context, const Instruction& instruction) {
   Sync* sync = sync_of(context);
@@ -253,6 +264,18 @@ Result tensor_store(Context& context, const Instruction& instruction) {
     return FALLBACK;
   const int rank = int(instruction.immediates[0]);
   const Operand* operands = instruction.operands;
+  const auto same = [&](const Issuer& one, const Issuer& other) {
+    const auto equal = [&](auto zero, Operand operand) {
+      using T = decltype(zero);
+      return one.value<T>(context, operand) == other.value<T>(context, operand);
+    };
+    bool alike = equal(int64_t(), operands[0]) && equal(int64_t(), operands[1]);
+    for (int d = 0; d < rank && alike; d++)
+      alike = equal(int32_t(), operands[2 + d]);
+    return alike;
+  };
+  if (is_issued_again(context, same))
+    return FALLBACK;
   return start_all(
       context,
       [&](const Issuer& issuer, Copy& copy) {

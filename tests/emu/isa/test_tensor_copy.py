@@ -227,7 +227,7 @@ def test_lanes_that_issue_the_same_store_are_one(
     )
     leave = "shl.b32 %r9, %r0, 2;\nsetp.gt.u32 %p1, %r0, 31;\n@%p1 bra DONE;"
     warp = FILL.replace("@!%p0 bra DONE;", leave)
-    buffers = {"a": target, "map": image(map_of(target, "u32", (32, 8))), "out": np.zeros(1)}
+    buffers: dict[str, np.ndarray] = {"a": target, "map": image(map_of(target, "u32", (32, 8)))}
     body = START + warp + store + DRAIN
     result = run_ptx(
         body, buffers, shared=SHARED, block=(64, 1, 1), engine=engine, observers=[Races()]

@@ -8,7 +8,7 @@ from kernelrig.emu.machine.findings import Finding
 from kernelrig.emu.machine.region_names import Shape
 from kernelrig.emu.observe.initialisation import Init
 
-from tests.emu.harness import Result, run_ptx
+from tests.emu.harness import ENGINES, Result, run_ptx
 from tests.emu.places import place, places
 
 TILE = ".shared .align 16 .b8 tile[64];"
@@ -42,6 +42,27 @@ def test_one_byte_that_is_missing_is_enough() -> None:
     body = "st.shared.u16 [tile], 1; st.shared.u8 [tile+2], 1; ld.shared.u32 %r1, [tile];"
     (found,) = _found(body)
     assert "tile + 0x3" in found.message
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("read", "severity"),
+    [
+        ("ld.shared.u64 %rd1, [tile]", "warning"),
+        ("ld.shared.b32 %r1, [tile]", "warning"),
+        ("ld.shared.f32 %f1, [tile]", "error"),
+        ("ld.shared.v2.u32 {%r1, %r2}, [tile]", "error"),
+        ("ld.shared.u64 %rd1, [tile+8]", "error"),
+    ],
+)
+def test_an_integer_whose_first_byte_was_written_may_be_padded(
+    read: str, severity: str, engine: str
+) -> None:
+    """So compilers copy a structure of a bool and a long."""
+    body = f"st.shared.u8 [tile], 1; {read};"
+    (found,) = run_ptx(body, C, shared=TILE, observers=[Init()], engine=engine).findings
+    assert (found.kind, found.severity) == ("uninitialised", severity)
+    assert (found.rule == "uninitialised-padding") == (severity == "warning")
 
 
 def test_what_was_written_is_read_without_a_word() -> None:

@@ -19,6 +19,7 @@ from kernelrig.emu.observe.marks import all_marked
 from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
 
 _WRITTEN = 1
+MOST_OF_ONE = 8  # bytes
 _RULES = {
     "shared": "uninitialised-shared-read",
     "global": "uninitialised-read",
@@ -61,17 +62,12 @@ class Init(Hooks):
         wrong = batch.mask_of(mask) & ~written
         if not wrong.any():
             return
-        first = np.broadcast_to(index, wrong.shape)[wrong][:1]
-        at = int(first[0]) + _first_unwritten(arena.written, int(first[0]), size)
-        text = f"read of {size} bytes of {space} memory of which"
-        text = f"{text} {name_of(batch.machine.memory, space, at)} is the first never written"
-        row = int(np.flatnonzero(wrong.any(axis=1))[0])
-        machine = batch.machine
-        wait = machine.last_wait.get(int(batch.warps[row]))
-        context = Context(
-            _RULES[space], (object_of(machine.memory, space, at),), wait=wait, reads=True
-        )
-        batch.report("uninitialised", _with_wait(text, wait), wrong, same=space, context=context)
+        padded = wrong & all_marked(arena.written, index, 1, _WRITTEN)
+        if padded.any() and space != "local" and _may_be_padded(batch, size):
+            _report(batch, padded, space, index, size, "uninitialised-padding")
+            wrong &= ~padded
+        if wrong.any():
+            _report(batch, wrong, space, index, size, _RULES[space])
 
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
         if write or not size or not len(starts):
@@ -140,6 +136,28 @@ class Init(Hooks):
                 )
                 context = Context("output-not-written", (one.name,))
                 machine.report("uninitialised", text, same=("left", one.name), context=context)
+
+
+def _report(
+    batch: WarpBatch, wrong: NDArray[np.bool_], space: str, index: Array, size: int, rule: str
+) -> None:
+    """Report a read by the lanes of `wrong`."""
+    machine = batch.machine
+    first = int(np.broadcast_to(index, wrong.shape)[wrong][0])
+    at = first + _first_unwritten(machine.memory.arena(space).written, first, size)
+    text = f"read of {size} bytes of {space} memory of which"
+    text = f"{text} {name_of(machine.memory, space, at)} is the first never written"
+    row = int(np.flatnonzero(wrong.any(axis=1))[0])
+    wait = machine.last_wait.get(int(batch.warps[row]))
+    context = Context(rule, (object_of(machine.memory, space, at),), wait=wait, reads=True)
+    batch.report("uninitialised", _with_wait(text, wait), wrong, same=rule, context=context)
+
+
+def _may_be_padded(batch: WarpBatch, size: int) -> bool:
+    """Say whether the instruction reads one integer, as compilers copy structures with."""
+    instruction = batch.machine.program.function.instructions[batch.at]
+    typed = instruction.flags & {"v2", "v4", "v8", "f32", "f64"}
+    return 1 < size <= MOST_OF_ONE and not typed
 
 
 def _first_unwritten(marks: NDArray[np.uint8], start: int, size: int) -> int:

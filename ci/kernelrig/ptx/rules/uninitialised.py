@@ -20,6 +20,15 @@ VALUE_RULES = (
         "write it, or wait for the copy that brings it, before the read",
     ),
     IsaRule(
+        "uninitialised-padding",
+        "",
+        "all bytes of an integer are written before it is read",
+        "a compiler copies the padding of a structure along with what it holds: the first byte was"
+        " written, and others were not",
+        "write them, if they are more than padding",
+        severity="warning",
+    ),
+    IsaRule(
         "uninitialised-local-read",
         "",
         "local memory is written before it is read",

@@ -36,15 +36,29 @@ def test_a_plan_with_nothing_for_this_kernel_is_refused(project: Project) -> Non
 def test_a_dry_run_prints_the_plan_and_touches_no_host(
     project: Project, host: LoopbackHost
 ) -> None:
-    answer = project.invoke(*run_words("waits", "quick"), "--only", "again", "--dry-run")
-    assert (answer.exit_code, answer.sentences) == (0, [])
-    assert answer.stdout == (
+    words = (*run_words("waits", "quick"), "--only", "again", "--dry-run")
+    head = (
         "plan quick on host (ssh, device gpu, sm_90a)\n"
         " 1 build: build, judged here from the sources\n"
         " 2 preflight: preflight, judged here from the probe\n"
         " 3 again: checksum, needs preflight; at most output 1 MB, disk 8 MB\n"
-        "     program (3 s): ../../build/cpu_program"
-        " --say before --wait-for ../../../../go --say after\n"
+    )
+    unknown = "minutes: unknown, no earlier run there asked the same\n"
+    store = project.root / "artifacts/builds"
+    shared = store.readlink()
+    store.unlink()
+    answer = project.invoke(*words)
+    assert (answer.exit_code, answer.sentences) == (0, [])
+    assert answer.stdout == f"{head}commands: shown once everything is built\n{unknown}"
+    assert not store.exists()  # nothing was compiled
+
+    store.symlink_to(shared)
+    assert project.invoke("build", "--kernel", "waits", "--arch", "sm_90a").exit_code == 0
+    answer = project.invoke(*words)
+    assert (answer.exit_code, answer.sentences) == (0, [])
+    assert answer.stdout == (
+        f"{head}     program (3 s): ../../build/cpu_program"
+        f" --say before --wait-for ../../../../go --say after\n{unknown}"
     )
     assert not host.workdir.exists()
     assert project.runs() == []

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,9 @@ def test_a_host_is_rented_used_and_given_back(
     ran = project.test("passes", "quick", remote="rented")
     assert (ran.exit_code, len(ran.sentences)) == (0, 1)
     assert ran.sentences[0].startswith("still billed: remote 'rented' since 20")
+
+    cost = r"held for 0\.[0-9] min, cost 0\.[0-9]{2} at 5\.00 an hour"
+    assert re.search(cost, (ran.folder / "summary.md").read_text())
 
     answer = project.invoke("down", "rented")
     assert (answer.exit_code, answer.sentences) == (0, [])

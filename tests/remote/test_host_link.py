@@ -19,6 +19,7 @@ from kernelrig.files.rundir import sha256_file
 from kernelrig.model import EndedBy, Tool
 from kernelrig.remote.archive import agent_archive
 from kernelrig.remote.host_link import connect_host
+from kernelrig.remote.job import TimeLimit
 from kernelrig.remote.journal import read_journal
 from kernelrig.remote.protocol import AgentSession, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost
@@ -298,6 +299,21 @@ def test_a_launch_meets_one_of_the_same_run_that_is_still_under_way(host: LocalH
     second.join()
     assert failures == []
     link.follow("run-1", lambda _: None, ())
+
+
+def test_a_run_at_its_limit_ends_after_its_stage_although_no_client_is_there(
+    host: LocalHost,
+) -> None:
+    jobs = [job("first", shell("a", "sleep 1.2; echo whole")), job("second", shell("a", "true"))]
+    link, events = host.link(), list[dict[str, object]]()
+    link.launch("run-1", jobs, {}, stop_at_first=False, limit=TimeLimit(0.5, left_s=1.0))
+    link.close()
+    host.link().follow("run-1", events.append, jobs)
+    why = "the run has reached its limit of 0.5 min on this host"
+    (refused,) = (e for e in events if e["event"] == "stage_not_run")
+    assert (refused["stage"], refused["reason"], events[-1]["reason"]) == ("second", why, why)
+    log = host.workdir / "runs/run-1/stages/01-first/a.stdout.log"
+    assert log.read_text() == "whole\n"
 
 
 def test_a_run_id_is_never_used_for_another_job(host: LocalHost) -> None:

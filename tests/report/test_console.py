@@ -31,6 +31,15 @@ def test_the_plan_shows_every_command_as_a_shell_would_take_it() -> None:
     )
 
 
+def test_before_a_build_the_plan_shows_its_stages_alone() -> None:
+    stage = Stage("smoke", StageKind.CHECKSUM, output_mb=1, disk_mb=8)
+    assert render_plan(Plan("default", (stage,)), None, runs.H200, {}) == (
+        "plan default on h200 (embedded, device gpu, sm_90a)\n"
+        " 1 smoke: checksum; at most output 1 MB, disk 8 MB\n"
+        "commands: shown once everything is built\n"
+    )
+
+
 def test_the_plan_shows_a_stages_own_variant_and_what_will_not_run_and_why() -> None:
     stage = Stage("tmem-guard", StageKind.CHECKSUM, needs=("smoke",), variant="guard")
     job = StageJob("tmem-guard", StageKind.CHECKSUM, ())

@@ -9,7 +9,7 @@ from kernelrig import lazy_exports
 if TYPE_CHECKING:
     from kernelrig.build.cache import RECORD, load_build
     from kernelrig.build.command import Request
-    from kernelrig.build.compiler import build_all
+    from kernelrig.build.compiler import build_all, find_build
     from kernelrig.build.device_code import HostCode, compile_device_code, read_host_code
     from kernelrig.build.listing import table
     from kernelrig.build.tunable_builds import compile_described, require_inputs, try_sets
@@ -21,6 +21,7 @@ __all__ = [
     "build_all",
     "compile_described",
     "compile_device_code",
+    "find_build",
     "load_build",
     "read_host_code",
     "require_inputs",

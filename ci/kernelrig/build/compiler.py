@@ -54,12 +54,18 @@ def build_all(root: Path, requests: Sequence[Request], tools: Toolchain) -> tupl
     return tuple(futures[r.name].result() for r in requests)
 
 
+def find_build(root: Path, request: Request, tools: Toolchain) -> Build | None:
+    """Return the stored build of the current sources, None if there is none."""
+    argv = compile_argv(request, tools, root)
+    return find_entry(root, request, request_key(request, argv, tools, root))
+
+
 def build_one(root: Path, request: Request, tools: Toolchain) -> Build:
     """Return the stored build of the current sources, compiled if there is none."""
+    if current := find_build(root, request, tools):
+        return current
     argv = compile_argv(request, tools, root)
     wanted = request_key(request, argv, tools, root)
-    if current := find_entry(root, request, wanted):
-        return current
     part = open_part(root)
     try:
         with working(f"compiling {request.name}", last_compile_s(root, request)):

@@ -111,7 +111,8 @@ class Run:
     is what the seeds of the plan stand for (model.seed); None = themselves. `purpose` is the task
     that made it, `only` the stages that --only left of its plan; empty = all of them. `emulation`
     is how `emulate` carried it out; None for other tasks, and in older records. `profiling` is what
-    its profile stage measures; None without one, and in older records.
+    its profile stage measures; None without one, and in older records. `held_s` is how long this
+    client held the host, from its first connection to the last file; None where it went away.
     """
 
     id: str
@@ -138,6 +139,8 @@ class Run:
     only: tuple[str, ...] = ()
     emulation: Emulation | None = None
     profiling: Profiling | None = None
+    price_per_hour: float | None = None
+    held_s: float | None = None
     schema: int = 3
 
 

@@ -19,7 +19,7 @@ from kernelrig.files.validation import convert
 from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob, visible_gpu
 from kernelrig.remote.follow_deadline import FollowDeadline
 from kernelrig.remote.host_files import AGENT_BYTES, Limits
-from kernelrig.remote.job import job_record
+from kernelrig.remote.job import TimeLimit, job_record
 from kernelrig.remote.journal import told_event
 from kernelrig.remote.protocol import ANSWER_S, IDLE_S, AgentSession, AgentSilent, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost, Opener
@@ -132,11 +132,12 @@ class HostLink:
         files: Mapping[str, Path],
         *,
         stop_at_first: bool,
+        limit: TimeLimit | None = None,
     ) -> None:
         """Create the run's folder from shipped blobs and start the run, detached from this link.
 
         `files` maps paths in the run's folder to local files. A path that ends in `/` is a folder
-        into which the file, a tar archive, is unpacked.
+        into which the file, a tar archive, is unpacked. After the `limit` no stage is started.
         """
         entries = [self._entry(name, path) for name, path in files.items()]
         job = job_record(
@@ -144,6 +145,7 @@ class HostLink:
             jobs,
             files=entries,
             stop_at_first=stop_at_first,
+            limit=limit,
             gpu=self.remote.device is DeviceKind.GPU and bool(self.facts.gpus),
         )
         try:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernelrig.model import StageJob
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """For how many minutes a run may hold its host, and the seconds that are left of them."""
+
+    minutes: float
+    left_s: float
 
 
 def job_record(
@@ -16,9 +24,12 @@ def job_record(
     files: Sequence[Mapping[str, Any]] = (),
     stop_at_first: bool = False,
     gpu: bool = False,
+    limit: TimeLimit | None = None,
 ) -> dict[str, Any]:
     """Return the job: its stages, the blobs of its folder, and whether a GPU's health is probed."""
+    limited = {} if limit is None else {"limit_s": limit.left_s, "limit_minutes": limit.minutes}
     return {
+        **limited,
         "run": run_id,
         "stages": [asdict(stage) for stage in jobs],
         "files": [dict(entry) for entry in files],

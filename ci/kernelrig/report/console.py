@@ -11,19 +11,21 @@ from kernelrig.terminal.text import printable
 
 
 def render_plan(
-    plan: Plan, jobs: Sequence[StageJob], remote: RecordedRemote, skipped: Mapping[str, str]
+    plan: Plan, jobs: Sequence[StageJob] | None, remote: RecordedRemote, skipped: Mapping[str, str]
 ) -> str:
     """Render what a run would do: every stage, its limits, and each command as a shell takes it.
 
-    `skipped` says why a stage has nothing to run.
+    `skipped` says why a stage has nothing to run. `jobs` is None where a build is yet to be made.
     """
-    by_name = {job.name: job for job in jobs}
+    by_name = {job.name: job for job in (_without_commands(plan) if jobs is None else jobs)}
     where = f"{remote.name} ({remote.kind}, device {remote.device}, {remote.arch})"
     lines = [f"plan {plan.name} on {where}"]
     for number, stage in enumerate(plan.stages, start=1):
         lines += _stage_lines(number, stage, by_name.get(stage.name))
         if reason := skipped.get(stage.name):
             lines.append(f"     skipped: {reason}")
+    if jobs is None:
+        lines.append("commands: shown once everything is built")
     return "\n".join(lines) + "\n"
 
 
@@ -48,6 +50,11 @@ def describe_error(error: CiError, folder: str = "") -> str:
         log = f"{folder}/stages/00-build/compile.log"
         lines = [*lines[:_COMPILER_LINES], f"... {left} more lines in {log}"]
     return "\n".join([*lines, f"{printable(error.message)}: {first}"])
+
+
+def _without_commands(plan: Plan) -> list[StageJob]:
+    sizes = ((s, s.output_mb << 20, s.disk_mb << 20) for s in plan.on_host)
+    return [StageJob(s.name, s.kind, (), s.needs, (), *limits) for s, *limits in sizes]
 
 
 def _stage_lines(number: int, stage: Stage, job: StageJob | None) -> list[str]:

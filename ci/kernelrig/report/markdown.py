@@ -90,8 +90,20 @@ def _where(run: Run) -> str:
         f"remote {markdown(run.remote.name)}" if run.remote else "",
         driver and f"driver {markdown(driver)}",
         markdown(f"{run.started_utc} to {run.finished_utc or 'unknown'}"),
+        _cost(run),
     ]
     return f"{where}; {', '.join(filter(None, details))}"
+
+
+def _cost(run: Run) -> str:
+    """Say what the run cost, where the host has a price; of one that was left nobody knows it."""
+    if run.price_per_hour is None:
+        return ""
+    if run.held_s is None:
+        return f"cost unknown, at {run.price_per_hour:.2f} an hour"
+    cost = run.price_per_hour * run.held_s / 3600
+    held = f"{run.held_s / 60:.1f} min"
+    return f"held for {held}, cost {cost:.2f} at {run.price_per_hour:.2f} an hour"
 
 
 def _stages(run: Run) -> str:

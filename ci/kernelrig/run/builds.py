@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from kernelrig import build, config
+from kernelrig.build import toolchain
 from kernelrig.build.worktree import checkout
 from kernelrig.config.selection import choose_kernel
 from kernelrig.errors import CiError
 from kernelrig.model import Build, Toolchain
 from kernelrig.run.fault import broken_tree
-from kernelrig.run.spec import BuildSpec, find_tools
+from kernelrig.run.spec import BuildSpec, extras_for, find_tools
 
 Keep = Callable[[str, Build, Path], None]
 """(place, build, tree): called for each build while the tree that it was made from is there."""
@@ -43,6 +45,29 @@ def make_builds(
                 made[place] = _in_tree(root, tree, w, system_cuda=system_cuda)
                 keep(place, made[place], tree)
     return {place: made[place] for place in wanted}
+
+
+def find_builds(
+    root: Path, wanted: Mapping[str, BuildSpec], *, system_cuda: bool
+) -> dict[str, Build] | None:
+    """Return the builds that are there already, None unless all are; nothing is made or fetched."""
+    requests = [w.request for w in wanted.values() if w.here]
+    extras = {e for r in requests for e in extras_for(r, system_cuda=system_cuda)}
+    if not system_cuda and any(r.kernel.cuda for r in requests):
+        extras.add("cuda")
+    if not all(toolchain.wheel_tree(root, extra).is_dir() for extra in extras):
+        return None
+    found: dict[str, Build] = {}
+    with contextlib.suppress(CiError):
+        tools = find_tools(root, requests, system_cuda=system_cuda)
+        for place, w in wanted.items():
+            there = w.given
+            if w.here and tools is not None:
+                there = build.find_build(root, w.request, tools)
+            if there is None:
+                return None
+            found[place] = there
+    return found if len(found) == len(wanted) else None
 
 
 def _of_commit(root: Path, w: BuildSpec, *, system_cuda: bool) -> Build:

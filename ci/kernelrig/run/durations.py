@@ -18,15 +18,15 @@ _READ_GOOD = 20
 """How many of the last runs are read: a run.json may have some hundred kB."""
 _MAX_BYTES = 8 << 20
 
-_MALFORMED = (OSError, ValueError, LookupError, TypeError, AttributeError)
+MALFORMED = (OSError, ValueError, LookupError, TypeError, AttributeError)
 
 
 def stage_seconds(directory: RunDirectory) -> dict[str, float]:
     """Return the seconds of each stage in the last run of this kernel, plan and remote."""
     run, found = directory.run, dict[str, float]()
     own = (run.plan.name, run.arch, run.variant, run.remote.name if run.remote else "")
-    for earlier in _earlier(directory, _READ):
-        with contextlib.suppress(*_MALFORMED):
+    for earlier in earlier_runs(directory, _READ):
+        with contextlib.suppress(*MALFORMED):
             remote = (earlier["remote"] or {}).get("name", "")
             if (earlier["plan"]["name"], earlier["arch"], earlier["variant"], remote) != own:
                 continue
@@ -44,8 +44,8 @@ def good_seconds(directory: RunDirectory) -> dict[tuple[str, str], float]:
     run, found = directory.run, dict[tuple[str, str], float]()
     gpu = run.host.gpu.get("name", "") if run.host else ""
     variants = {s.name: s.variant or run.variant for s in run.plan.stages}
-    for earlier in _earlier(directory, _READ_GOOD) if gpu else ():
-        with contextlib.suppress(*_MALFORMED):
+    for earlier in earlier_runs(directory, _READ_GOOD) if gpu else ():
+        with contextlib.suppress(*MALFORMED):
             if (earlier["kernel"]["name"], earlier["arch"]) != (run.kernel.name, run.arch):
                 continue
             for stage in earlier["stages"]:
@@ -62,7 +62,7 @@ def good_seconds(directory: RunDirectory) -> dict[tuple[str, str], float]:
     return found
 
 
-def _earlier(directory: RunDirectory, most: int) -> Iterator[Any]:
+def earlier_runs(directory: RunDirectory, most: int) -> Iterator[Any]:
     """Yield the records of the last runs of this kernel as they are on file, newest first."""
     names = directory.folder.parent.glob(f"*-{directory.run.kernel.name}-*/run.json")
     for path in sorted(names, reverse=True)[: most + 1]:

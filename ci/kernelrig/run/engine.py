@@ -42,7 +42,8 @@ from kernelrig.model import (
 )
 from kernelrig.proc import held_back, let_through
 from kernelrig.run import store
-from kernelrig.run.builds import make_builds
+from kernelrig.run.budget import render_budget, require_fit
+from kernelrig.run.builds import find_builds, make_builds
 from kernelrig.run.executors import Executor
 from kernelrig.run.prepare import prepare
 from kernelrig.run.requests import BenchRequest, BuildRequest, Request, RunRequest
@@ -71,6 +72,8 @@ def run_plan(root: Path, request: Request) -> Run:
     """Carry out a request, from sources to reports."""
     prepared = prepare(root, request)
     run = store.new_run(root, prepared)
+    if prepared.remote is not None and prepared.remote.limit_minutes is not None:
+        require_fit(RunDirectory(root, root / store.RUNS / run.id, run), prepared.remote)
     with held_back():
         directory = store.open_run(root, run)
         say(f"run {run.id}")
@@ -98,24 +101,33 @@ def build_kernels(root: Path, request: BuildRequest) -> tuple[Build, ...]:
 
 
 def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
-    """Describe what a run would do, without a connection: the options of tools are not probed."""
-    p = prepare(root, request)
-    directory = RunDirectory(root, root, store.new_run(root, p))
-    directory.made = make_builds(root, p.wanted, p.tools, system_cuda=p.system_cuda)
-    remote, builds = directory.remote, directory.builds
+    """Describe what a run would do, how long it took before and what it costs.
+
+    Nothing is compiled, fetched or connected to: the commands are those of builds that are there,
+    and the options of tools are not probed.
+    """
+    p = prepare(root, request, described=True)
+    run = store.new_run(root, p)
+    directory = RunDirectory(root, root / store.RUNS / run.id, run)
+    remote = directory.remote
     device = executor(p.kernel, remote.device, None)[0]
-    jobs = stages.stage_jobs(
-        p.plan,
-        p.kernel,
-        builds,
-        None,
-        remote,
-        bench=p.bench,
-        seed=p.seed,
-        profiling=p.profiling,
-    )
+    found = find_builds(root, p.wanted, system_cuda=p.system_cuda)
+    jobs = None
+    if found is not None:
+        directory.made = found
+        jobs = stages.stage_jobs(
+            p.plan,
+            p.kernel,
+            directory.builds,
+            None,
+            remote,
+            bench=p.bench,
+            seed=p.seed,
+            profiling=p.profiling,
+        )
     skipped = {s.name: stages.why_not(p.kernel, p.arch, s, device) for s in p.plan.on_host}
-    return report.render_plan(p.plan, jobs, remote, skipped)
+    plan = report.render_plan(p.plan, jobs, remote, skipped)
+    return plan + render_budget(directory, p.remote, skipped)
 
 
 def collect(root: Path, name: str) -> Run:

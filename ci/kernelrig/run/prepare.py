@@ -56,8 +56,11 @@ BUILD = Stage("build", StageKind.BUILD)
 """The first stage of every run."""
 
 
-def prepare(root: Path, request: Request) -> RunSpec:
-    """Return the run that is requested; a wrong request raises ConfigError with what is allowed."""
+def prepare(root: Path, request: Request, *, described: bool = False) -> RunSpec:
+    """Return the run that is requested; a wrong request raises ConfigError with what is allowed.
+
+    For one that is only `described` no tool is looked for, which might have to be fetched.
+    """
     match request:
         case RunRequest():
             prepared, purpose = prepare_run(root, request), request.purpose
@@ -72,7 +75,8 @@ def prepare(root: Path, request: Request) -> RunSpec:
     first = BUILD.name
     if any(s.name == first for s in prepared.plan.stages):
         raise ConfigError(f"plan {prepared.plan.name} has a stage '{first}': each run has its own")
-    tools = tools_of(root, prepared.wanted, system_cuda=request.system_cuda)
+    wanted = {} if described else prepared.wanted
+    tools = tools_of(root, wanted, system_cuda=request.system_cuda)
     plan = replace(prepared.plan, stages=(BUILD, *prepared.plan.stages))
     return replace(
         prepared, purpose=purpose, plan=plan, tools=tools, system_cuda=request.system_cuda

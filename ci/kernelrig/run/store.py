@@ -245,6 +245,7 @@ def new_run(root: Path, p: RunSpec) -> Run:
         only=p.only,
         emulation=p.emulation if p.purpose is Purpose.EMULATE else None,
         profiling=p.profiling,
+        price_per_hour=p.remote.price_per_hour if p.remote else None,
     )
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         "gate": "exit 1 if it is slower than the baseline by more than this percentage",
         "require_device": REQUIRE,
         "seed": SEED,
-        "dry_run": "print the plan, and connect to no host",
+        "dry_run": "print plan, minutes and price; compile nothing, connect to no host",
     },
 )
 def remote_test(
@@ -109,7 +109,7 @@ def _profiled(run: Run) -> Reply:
         "require_device": REQUIRE,
         "seed": SEED,
         "system_cuda": SYSTEM_CUDA,
-        "dry_run": "print what ncu would be asked, and connect to no host",
+        "dry_run": "print what ncu would be asked, minutes and price; connect to no host",
     },
 )
 def profile(
@@ -166,7 +166,7 @@ def profile(
         "seed": SEED,
         "force": "compare even if GPU, driver, power limit or regime differ",
         "system_cuda": SYSTEM_CUDA,
-        "dry_run": "print the measurement slots in their order, and connect to no host",
+        "dry_run": "print the slots in their order, minutes and price; connect to no host",
     },
 )
 def bench(

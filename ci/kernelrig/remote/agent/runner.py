@@ -39,6 +39,7 @@ class Runner:
         self.children = Children(run)
         self.cache = ResultCache(run.parent.parent / RESULT_CACHE)
         self.integrity: Integrity
+        self.began = time.monotonic()
         self.stop = ""  # why no further stage is run
         self.unmet: dict[str, str] = {}  # stage -> why the stages that need it are not run
         self.hung: dict[str, str] = {}  # stages that had a command ended, and how
@@ -73,6 +74,7 @@ class Runner:
     def run_stages(self) -> None:
         for index, stage in enumerate(self.job["stages"], 1):
             name = stage["name"]
+            self.check_limit()
             reason = self.stop or disk_reason(self.run) or self.held_back(stage)
             if reason:
                 self.journal.write("stage_not_run", stage=name, index=index, reason=reason)
@@ -81,6 +83,13 @@ class Runner:
                 self.unmet[name] = "did not pass"
                 if self.job["stop_at_first"] and not self.stop:
                     self.stop = f"stopped at the first stage that did not pass, '{name}'"
+
+    def check_limit(self) -> None:
+        """Start no further stage once the run has held the host for as long as it may."""
+        left_s = self.job.get("limit_s")
+        if left_s is not None and not self.stop and time.monotonic() - self.began >= left_s:
+            minutes = self.job["limit_minutes"]
+            self.stop = f"the run has reached its limit of {minutes:g} min on this host"
 
     def held_back(self, stage: Json) -> str:
         """Return why this stage cannot run after the earlier ones; empty if it can."""

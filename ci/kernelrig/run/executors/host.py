@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from kernelrig.build import toolchain
 from kernelrig.files import rundir
 from kernelrig.model import DeviceKind, Outcome, Remote, Stage, StageKind, StageRecord
 from kernelrig.remote import HostLink, connect
+from kernelrig.remote.job import TimeLimit
 from kernelrig.remote.protocol import HostRefused
 from kernelrig.run.durations import good_seconds, stage_seconds
 from kernelrig.run.emulated_programs import prepare_programs
@@ -32,6 +34,7 @@ class HostExecutor:
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         upload = upload_set(directory, system_cuda=self.system_cuda)
+        began = time.monotonic()
         with connect(self.remote, root=directory.root) as link:
             known = replace(directory.remote, host_key=link.host_key)
             directory.save(replace(directory.run, remote=known, host=link.facts))
@@ -39,9 +42,11 @@ class HostExecutor:
             yield preflight
             ended = directory.outcome(preflight) is not Outcome.PASS
             if ended or not any(s.kind.on_host for s in planned):
+                _note_held(directory, began)
                 return
-            self._launch(directory, link, upload)
+            self._launch(directory, link, upload, began)
             bring_back(directory, link)
+            _note_held(directory, began)
         yield from (s for s in planned if s.kind.on_host)
 
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
@@ -49,7 +54,9 @@ class HostExecutor:
             return judge_preflight(directory)
         return judge_stage(directory, stage)
 
-    def _launch(self, directory: RunDirectory, link: HostLink, upload: UploadSet) -> None:
+    def _launch(
+        self, directory: RunDirectory, link: HostLink, upload: UploadSet, began: float
+    ) -> None:
         run = directory.run
         jobs = stages.stage_jobs(
             run.plan,
@@ -70,7 +77,10 @@ class HostExecutor:
         directory.save(replace(run, jobs=jobs, shipped=shipped, state="launched"))
         directory.on_host = OnHost.ASKED
         try:
-            link.launch(run.id, jobs, upload.files, stop_at_first=self.stop_at_first)
+            minutes, limit = self.remote.limit_minutes, None
+            if minutes is not None:
+                limit = TimeLimit(minutes, max(0.0, began + 60 * minutes - time.monotonic()))
+            link.launch(run.id, jobs, upload.files, stop_at_first=self.stop_at_first, limit=limit)
         except HostRefused:  # nothing was started, so there will be nothing to collect
             directory.save(replace(run, shipped=shipped))
             raise
@@ -95,6 +105,12 @@ class CollectExecutor:
 
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
         return judge_stage(directory, stage)
+
+
+def _note_held(directory: RunDirectory, began: float) -> None:
+    """Record how long the host was held."""
+    held_s = round(time.monotonic() - began, 1)
+    directory.save(replace(directory.run, held_s=held_s))
 
 
 def bring_back(directory: RunDirectory, link: HostLink) -> None:

@@ -29,8 +29,8 @@ def run(*words: str, cwd: Path = ROOT) -> Completed:
         (("run", BASICS, "--kernel", "["), "--kernel is no regular expression"),
         (("run", BASICS, "--schedules", "0"), "--schedules is from 1 to"),
         (("run", sys.executable), "is not linked with a shared CUDA runtime"),
-        (("doctor", "--", "x"), "only `run` takes words behind --"),
-        (("show", "run", "--", "x"), "only `run` takes words behind --"),
+        (("doctor", "--", "x"), "only `run` and `record` take words behind --"),
+        (("show", "run", "--", "x"), "only `run` and `record` take words behind --"),
     ],
 )
 def test_what_cannot_be_run_is_one_sentence(words: tuple[str, ...], said: str) -> None:

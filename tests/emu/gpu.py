@@ -16,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
+from kernelrig.emu.launch.arguments import Argument as Described
 from kernelrig.emu.launch.element_types import DTYPES, encoded
 from kernelrig.emu.launch.file import MapEntry
 from kernelrig.emu.launch.loader import Loaded
@@ -299,13 +300,15 @@ def run_launch(gpu: Gpu, loaded: Loaded, text: str) -> dict[str, NDArray[Any]]:
     )
 
 
-def _argument(argument: dict[str, str | int | float], loaded: Loaded) -> Argument:
-    offset = int(argument.get("offset_bytes", 0))
+def _argument(argument: Described, loaded: Loaded) -> Argument:
+    offset = argument.get("offset_bytes", 0)
+    assert isinstance(offset, int)
     ((kind, value),) = ((k, v) for k, v in argument.items() if k != "offset_bytes")
     if kind == "buffer":
         return Pointer(str(value), offset)
     if kind == "tensor_map":
         return loaded.entry.tensor_maps[str(value)]
+    assert isinstance(value, int | float), "bytes that hold pointers are not run on a GPU"
     if kind[0] in "ui":  # as it is: a float64 would round the large ones
         bits = 8 * DTYPES[kind].itemsize
         return (int(value) & (1 << bits) - 1).to_bytes(bits // 8, "little")

@@ -9,9 +9,10 @@ import pytest
 from kernelrig.emu.cudart.messages import Noted
 from kernelrig.emu.cudart.program_launch import LaunchRun
 from kernelrig.emu.cudart.program_session import Note, ProgramRun
+from kernelrig.emu.cudart.program_text import report_text
 from kernelrig.emu.cudart.program_verdict import exit_code
 from kernelrig.emu.machine.findings import Finding
-from kernelrig.run.program_report import program_record, report_text
+from kernelrig.run.program_report import program_record
 
 RACE = Finding("race", "error", "nothing orders them", 0, 1, 1, 12, "a.cu:3 add")
 WARNING = replace(RACE, kind="leak", severity="warning", message="not freed", ptx_line=14)

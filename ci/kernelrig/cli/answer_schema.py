@@ -58,7 +58,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "counters": "What counters by instruction mean; null for a task that reads none.",
         "compared": "What moved between two measurements; null for a task that compares none.",
         "explanation": "What a profile means; null for a task that explains none.",
-        "program": "How the program of `run` ran; null elsewhere.",
+        "program": "How the program of `run` or `record` ran; null elsewhere.",
         "text": "What the task prints for people without --json.",
         "error": "What ended the task before it had a result; null if nothing did.",
         "next_step": "The command that follows from the verdict; empty where none does.",

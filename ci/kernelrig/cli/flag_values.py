@@ -28,6 +28,14 @@ def whole_number(flag: str, text: str, unit: str = "") -> int:
     return int(text)
 
 
+def number_list(flag: str, text: str) -> tuple[int, ...]:
+    """Return the numbers, from 1, in the value of --`flag`, none for a flag that was not given."""
+    found = tuple(whole_number(flag, word) for word in name_list(flag, text))
+    if 0 in found:
+        raise ConfigError(f"--{flag}: numbers start at 1")
+    return found
+
+
 def optional_number(flag: str, text: str) -> float | None:
     """Return None for a flag that was not given."""
     return number(flag, text) if text else None

@@ -31,11 +31,14 @@ from kernelrig.proc import catch_signals, let_through
 _OFFERED = {"complete", "help", "list", "print-completion-script", "version"}
 _READ_BY_INVOKE = {"debug", "list-depth", "list-format", "write-pyc"}
 """Options of Invoke's own: those that mean something here, and those that its Program reads."""
-_MORE_WORDS = {"bench": "--also", "experiment": "--name", "init": "--program", "run": "--also"}
+_MORE_WORDS = {
+    **{"bench": "--also", "experiment": "--name", "init": "--program"},
+    **{"record": "--also", "run": "--also"},
+}
 """The tasks that take more words than they need, and the flag that takes those after the last."""
 _RENTALS = "artifacts/rentals"
-_TAKES_REST = "run"
-"""The task that takes words behind `--`."""
+_TAKE_REST = ("run", "record")
+"""The tasks that take words behind `--`."""
 
 
 class KernelrigProgram(Program):
@@ -113,8 +116,9 @@ class KernelrigProgram(Program):
         self.execute()
 
     def _check_rest(self, rest: tuple[str, ...]) -> None:
-        if rest and _TAKES_REST not in [parsed.name for parsed in self.tasks]:
-            raise ConfigError(f"only `{_TAKES_REST}` takes words behind --", "leave them out")
+        if rest and not {parsed.name for parsed in self.tasks} & set(_TAKE_REST):
+            names = " and ".join(f"`{name}`" for name in _TAKE_REST)
+            raise ConfigError(f"only {names} take words behind --", "leave them out")
 
     def _take_root(self) -> None:
         if self.args.root.value:
@@ -176,7 +180,7 @@ class KernelrigProgram(Program):
     def print_task_help(self, name: str) -> None:
         context = self.parser.contexts[name]
         words = [a.name.upper() for a in context.positional_args if a.kind is not list]
-        rest = ["[-- ARGUMENTS]"] if name == _TAKES_REST else []
+        rest = ["[-- ARGUMENTS]"] if name in _TAKE_REST else []
         usage = " ".join([self.binary, str(context.name), *words, "[--flags]", *rest])
         about = textwrap.indent(inspect.getdoc(self.collection[name]) or "", self.leading_indent)
         sys.stdout.write(f"Usage: {usage}\n\n{about}\n\nFlags:\n\n")

@@ -13,7 +13,6 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,12 @@ from kernelrig.emu.launch.engines import choose_engine
 from kernelrig.emu.launch.estimate import Watch
 from kernelrig.emu.launch.execution import DEFAULT_STEPS, Schedule
 from kernelrig.emu.launch.exploration import ALL_OBSERVERS, Outcome, emulate, schedules_of
-from kernelrig.emu.launch.file import read_launch
+from kernelrig.emu.launch.file import is_sequence, read_launch
+from kernelrig.emu.launch.finding_text import brief, shown
 from kernelrig.emu.launch.loader import load
 from kernelrig.emu.launch.memory_need import require_memory
-from kernelrig.emu.launch.severities import SHOWN_BY_HARDWARE, read_severities, table_text
-from kernelrig.emu.machine.findings import OBSERVER_OF, Finding
+from kernelrig.emu.launch.severities import read_severities, table_text
+from kernelrig.emu.machine.findings import OBSERVER_OF
 from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import strict_json
@@ -172,6 +172,19 @@ def _run(arguments: argparse.Namespace) -> int:
         most = f"--schedules is at most {MOST_SCHEDULES}, --jobs {MOST_JOBS}"
         raise ConfigError(f"{most}, not {arguments.schedules} and {arguments.jobs}")
     dumps = _dumps(arguments.dump)
+    if is_sequence(arguments.launch):
+        from kernelrig.emu.cudart.replay_command import run_sequence  # one launch needs none of it
+
+        done = run_sequence(arguments, observe, tuple(dumps), _tell)
+        try:
+            for name, path in dumps.items():
+                np.save(path, done.buffers[name])
+            if arguments.json:
+                _write(arguments.json, done.document)
+        except OSError as e:
+            raise ConfigError(f"{e.filename}: cannot be written: {e.strerror}") from e
+        print(log_text(done.text))
+        return done.exit_code
     if arguments.large:
         jobs = min(arguments.jobs or len(os.sched_getaffinity(0)), arguments.schedules)
         needed = require_memory(read_launch(arguments.launch, large=True), observe, jobs)
@@ -271,28 +284,6 @@ def speed(outcome: Outcome) -> str:
     """Return what was executed, and how fast."""
     count = f"{outcome.instructions:,} warp-instructions"
     return f"{count}, {outcome.rate:,.0f} a second in each process"
-
-
-def brief(finding: Finding) -> str:
-    """Return what follows from another finding in one line; the file has the rest."""
-    return shown(replace(finding, fix="", section="", message=finding.message.partition("\n")[0]))
-
-
-def shown(finding: Finding) -> str:
-    """Return a finding as a person reads it."""
-    where = finding.source or (f"PTX line {finding.ptx_line}" if finding.ptx_line else "the launch")
-    thread = f" (CTA {finding.cta} warp {finding.warp})" if finding.cta >= 0 else ""
-    over = "over all lanes and schedules"
-    times = f", {finding.count} times {over}" if finding.count > 1 else ""
-    head = f"{finding.severity}: {finding.kind}: {where}{thread}{times}: {finding.message}"
-    said = [head]
-    if finding.fix:
-        said.append(f"  fix: {finding.advice}")
-    elif finding.section:
-        said.append(f"  see PTX ISA {finding.section}")
-    if finding.fix and SHOWN_BY_HARDWARE.get(finding.rule) == "no":
-        said.append("  by PTX; no hardware is known to show it")
-    return "\n".join(said)
 
 
 def _dump(name: str, path: Path, outcome: Outcome) -> list[str]:

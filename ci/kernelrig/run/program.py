@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +14,15 @@ from kernelrig.build.program_executable import check_functions, functions_of, is
 from kernelrig.build.program_sources import SOURCES, BuiltProgram, build_program
 from kernelrig.build.toolchain import find_toolchain, require_arch
 from kernelrig.config.selection import choose
-from kernelrig.emu.__main__ import MOST_SCHEDULES
-from kernelrig.emu.cudart.devices import device_of
+from kernelrig.emu.__main__ import MOST_SCHEDULES, SCHEDULES
+from kernelrig.emu.cudart.devices import Device, device_of
 from kernelrig.emu.cudart.library_build import HEADERS, library_folder
 from kernelrig.emu.cudart.modules import Resources
 from kernelrig.emu.cudart.program_launch import HowToRun
-from kernelrig.emu.cudart.program_session import Program, run_program
+from kernelrig.emu.cudart.program_session import Program, ProgramRun, run_program
+from kernelrig.emu.cudart.program_text import report_text
 from kernelrig.emu.cudart.program_verdict import exit_code
+from kernelrig.emu.cudart.recorder import FILE, Recorder
 from kernelrig.emu.launch.engines import choose_engine
 from kernelrig.emu.launch.execution import DEFAULT_STEPS, Schedule
 from kernelrig.emu.launch.exploration import ALL_OBSERVERS
@@ -29,7 +33,7 @@ from kernelrig.model import (
     EmulatorEngine,
     Toolchain,
 )
-from kernelrig.run.program_report import program_record, report_text
+from kernelrig.run.program_report import program_record
 from kernelrig.terminal.log import say, working
 
 DEFAULT_ARCH = "sm_100a"
@@ -51,11 +55,12 @@ class ProgramRequest:
     system_cuda: bool = False
     max_steps: int | None = None
     kernel: str = ""
-    launch: int = 0
+    launches: tuple[int, ...] = ()
     ctas: int = 0
     clusters: int = 0
     severities: tuple[str, ...] = ()
     strict: bool = False
+    record: Path | None = None  # the folder that its observed launches are written into
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +109,41 @@ def emulate_program(
             request.schedules,
             request.observe or ALL_OBSERVERS,
             kernel=request.kernel,
-            launch=request.launch,
+            launches=request.launches,
             ctas=request.ctas,
             clusters=request.clusters,
             severities=severities,
         )
-        ran = run_program(program, device, how, say, stdout)
+        ran, recorded = _run(program, device, how, request, stdout)
     record = program_record(ran, device.name, request.schedules)
     text = report_text(ran, device.name, request.schedules, severities.text)
-    return ProgramReport(record, text, exit_code(ran))
+    return ProgramReport(record, "\n".join((text, *recorded)), exit_code(ran))
+
+
+def _run(
+    program: Program,
+    device: Device,
+    how: HowToRun,
+    request: ProgramRequest,
+    stdout: IO[bytes] | None,
+) -> tuple[ProgramRun, list[str]]:
+    """Run a program, recorded if that is asked for; return what is said of the recording too."""
+    if request.record is None:
+        return run_program(program, device, how, say, stdout), []
+    source = program.source
+    with Recorder(request.record, source, request.schedules, request.seed) as recorder:
+        ran = run_program(program, device, how, say, stdout, recorder)
+        if not recorder.launches:
+            return ran, ["recorded: nothing, as no launch was observed"]
+        recorder.finish()
+    file = request.record / FILE
+    count = f"{recorder.launches} launch{'' if recorder.launches == 1 else 'es'}"
+    return ran, [
+        f"recorded: {count}, {recorder.stored_bytes} bytes of memory, in {file}",
+        f"next: ci/invoke emulate --launch {shlex.quote(str(file))}"
+        + (f" --schedules {request.schedules}" if request.schedules != SCHEDULES else "")
+        + (f" --seed {request.seed}" if request.seed else ""),
+    ]
 
 
 def _built(
@@ -127,6 +158,8 @@ def _built(
 
 
 def _check(request: ProgramRequest) -> None:
+    if request.record is not None and os.path.lexists(request.record):
+        raise ConfigError(f"{request.record} is there already", "pass --out with another folder")
     choose(ALL_ENGINES, request.engine, "engine")
     for name in request.observe:
         choose(ALL_OBSERVERS, name, "observer")

@@ -15,10 +15,10 @@ from typing import Any
 
 import kernelrig
 from kernelrig import build, stages
-from kernelrig.emu.__main__ import shown
 from kernelrig.emu.launch.engines import choose_engine
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import emulate, schedules_of
+from kernelrig.emu.launch.finding_text import shown
 from kernelrig.emu.launch.loader import load
 from kernelrig.emu.launch.severities import read_severities
 from kernelrig.engines import Engine, Json, WorkItem, WorkResult, register

@@ -11,7 +11,7 @@ from kernelrig.build.resources import parse_ptxas_log
 from kernelrig.emu.cudart.devices import device_of
 from kernelrig.emu.cudart.library_build import library_folder
 from kernelrig.emu.cudart.modules import Resources
-from kernelrig.emu.cudart.program_launch import HowToRun
+from kernelrig.emu.cudart.program_launch import HowToRun, Witness
 from kernelrig.emu.cudart.program_session import Program, ProgramRun, run_program
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import ALL_OBSERVERS, AS_TABLED
@@ -56,6 +56,7 @@ def run_compiled(
     clusters: int = 0,
     flags: tuple[str, ...] = (),
     severities: Severities = AS_TABLED,
+    witness: Witness | None = None,
 ) -> Ran:
     libraries = library_folder(tools.root / "include", lambda _: None).resolve()
     source = f"{(PROGRAMS / name).relative_to(Path.cwd())}.cu"
@@ -71,13 +72,13 @@ def run_compiled(
         ALL_OBSERVERS,
         jobs=1,
         kernel=kernel,
-        launch=launch,
+        launches=(launch,) if launch else (),
         ctas=ctas,
         clusters=clusters,
         severities=severities,
     )
     said: list[str] = []
     with tempfile.TemporaryFile() as stdout:
-        run = run_program(asked, device_of(arch), how, said.append, stdout)
+        run = run_program(asked, device_of(arch), how, said.append, stdout, witness)
         stdout.seek(0)
         return Ran(run, stdout.read().decode(), said)

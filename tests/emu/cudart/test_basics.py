@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from kernelrig.emu.cudart.messages import Noted
 from kernelrig.emu.cudart.program_session import Note
+from kernelrig.emu.cudart.program_text import report_text
 from kernelrig.emu.cudart.program_verdict import exit_code
 from kernelrig.emu.launch.severities import read_severities
 from kernelrig.errors import ConfigError
 from kernelrig.model import Toolchain
-from kernelrig.run.program_report import report_text
 
 from tests.emu.cudart.program_fixture import Ran, run_compiled
 

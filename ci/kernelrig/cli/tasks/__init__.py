@@ -6,7 +6,7 @@ from kernelrig.cli.tasks.kernels import build, check, emulate, sass_diff, trace,
 from kernelrig.cli.tasks.machines import clean, doctor, init, ncu_catalogue, new, remote_add, test
 from kernelrig.cli.tasks.measurements import analyze_source, analyze_timing, compare, explain
 from kernelrig.cli.tasks.notebook import experiment, history, list_runs, report, show
-from kernelrig.cli.tasks.programs import run
+from kernelrig.cli.tasks.programs import record, run
 from kernelrig.cli.tasks.rentals import down, up
 from kernelrig.cli.tasks.runs import (
     baseline_accept,
@@ -39,6 +39,7 @@ ns = Collection(
     ncu_catalogue,
     new,
     profile,
+    record,
     remote_add,
     remote_test,
     report,

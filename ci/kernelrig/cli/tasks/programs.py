@@ -5,14 +5,18 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernelrig.cli.command import command
-from kernelrig.cli.flag_values import name_list, optional_whole_number, whole_number
+from kernelrig.cli.flag_values import name_list, number_list, optional_whole_number, whole_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.rest import rest_of_command
 from kernelrig.cli.tasks.flags import SEVERITY, STRICT, SYSTEM_CUDA
 from kernelrig.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kernelrig.run.program import ProgramRequest
 
 
 @command(
@@ -26,7 +30,7 @@ from kernelrig.errors import ConfigError
         "seed": "seed of the schedules",
         "observe": "memory, races, init, sync; default: all",
         "kernel": "observe the kernels that this regular expression finds; others are run once",
-        "launch": "observe only the launch of this number; others are run once",
+        "launch": "observe only the launches of these numbers, as 1,3; others are run once",
         "ctas": "run only the first CTAs of each grid, as many as this; default: all",
         "clusters": "run only the first clusters of each grid",
         "max_steps": "end a launch after so many steps of a schedule; default: 20 million",
@@ -45,7 +49,7 @@ def run(
     seed: str = "0",
     observe: str = "",
     kernel: str = "",
-    launch: str = "0",
+    launch: str = "",
     ctas: str = "0",
     clusters: str = "0",
     max_steps: str = "",
@@ -55,22 +59,18 @@ def run(
     system_cuda: bool = False,
 ) -> Reply:
     """Compile and run a CUDA program on this machine, its kernels emulated; never time."""
-    from kernelrig.run.program import ProgramRequest, emulate_program
+    from kernelrig.run.program import ProgramRequest
 
-    try:
-        flags = tuple(shlex.split(nvcc_flags))
-    except ValueError as e:
-        raise ConfigError(f"--nvcc-flags cannot be read: {e}") from e
     request = ProgramRequest(
         files=(Path(file), *map(Path, also)),
         arguments=rest_of_command(),
         arch=arch,
-        nvcc_flags=flags,
+        nvcc_flags=_flags(nvcc_flags),
         schedules=whole_number("schedules", schedules),
         seed=whole_number("seed", seed),
         observe=name_list("observe", observe),
         kernel=kernel,
-        launch=whole_number("launch", launch),
+        launches=number_list("launch", launch),
         ctas=whole_number("ctas", ctas),
         clusters=whole_number("clusters", clusters),
         max_steps=optional_whole_number("max-steps", max_steps),
@@ -79,6 +79,77 @@ def run(
         strict=strict,
         system_cuda=system_cuda,
     )
+    return _answer(request)
+
+
+@command(
+    iterable=["also"],
+    help={
+        "file": "a source as prog.cu, or an executable; what stands behind -- are its arguments",
+        "also": "another source of the program; words after the first are taken as such",
+        "out": "the new folder; default: STEM-launches, here",
+        "arch": "the GPU that the program sees: sm_100a (B200) or sm_90a (H200)",
+        "nvcc_flags": "more flags for nvcc, as one word: --nvcc-flags='-Iinclude -DN=64'",
+        "kernel": "record launches of the kernels that this regular expression finds; default: all",
+        "launch": "record only the launches of these numbers, as 1,3",
+        "ctas": "run and record only the first CTAs of each grid, as many as this",
+        "clusters": "run and record only the first clusters of each grid",
+        "schedules": "schedules of each recorded launch; what any of them reads is kept",
+        "seed": "seed of the schedules",
+        "max_steps": "end a launch after so many steps of a schedule; default: 20 million",
+        "engine": "native, numpy, or auto: native where it can be built",
+        "system_cuda": SYSTEM_CUDA,
+    },
+)
+def record(
+    file: str,
+    also: list[str],
+    out: str = "",
+    arch: str = "sm_100a",
+    nvcc_flags: str = "",
+    kernel: str = "",
+    launch: str = "",
+    ctas: str = "0",
+    clusters: str = "0",
+    schedules: str = "4",
+    seed: str = "0",
+    max_steps: str = "",
+    engine: str = "auto",
+    system_cuda: bool = False,
+) -> Reply:
+    """Run a CUDA program as `run` does, and write its launches with the memory that they read."""
+    from kernelrig.run.program import ProgramRequest
+
+    return _answer(
+        ProgramRequest(
+            files=(Path(file), *map(Path, also)),
+            arguments=rest_of_command(),
+            arch=arch,
+            nvcc_flags=_flags(nvcc_flags),
+            schedules=whole_number("schedules", schedules),
+            seed=whole_number("seed", seed),
+            kernel=kernel,
+            launches=number_list("launch", launch),
+            ctas=whole_number("ctas", ctas),
+            clusters=whole_number("clusters", clusters),
+            max_steps=optional_whole_number("max-steps", max_steps),
+            engine=engine,
+            system_cuda=system_cuda,
+            record=Path(out or f"{Path(file).stem}-launches"),
+        )
+    )
+
+
+def _flags(nvcc_flags: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(nvcc_flags))
+    except ValueError as e:
+        raise ConfigError(f"--nvcc-flags cannot be read: {e}") from e
+
+
+def _answer(request: ProgramRequest) -> Reply:
+    from kernelrig.run.program import emulate_program
+
     # With --json stdout is for the document: the program's own output goes where progress goes.
     free = sys.stderr.buffer if sys.stdout is sys.stderr else None
     report = emulate_program(_tools_root(), request, free)

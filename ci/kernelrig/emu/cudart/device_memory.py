@@ -121,19 +121,34 @@ class SharedArena(GlobalMemory):
                 found.append(Change(start, self.bytes[part].copy(), self.written[part].copy()))
         return found
 
+    def accessed(self) -> NDArray[np.bool_]:
+        """Say of each page whether this view has read or written it, or may have: the system maps
+        up to 64 KiB of an allocation at a time, and never of another one.
+        """
+        return _there(_page_entries(self.bytes))
 
-def _own_pages(view: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Say of each page of a private view whether it is no more the file's: it was written.
+
+def _page_entries(view: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return what the system says of each page of a view.
 
     To read them would not do: of a file in memory each page that is read is made.
     """
     count = len(view) // PAGE
     with Path("/proc/self/pagemap").open("rb", buffering=0) as pages:
         pages.seek(view.ctypes.data // PAGE * _PAGEMAP_BYTES)
-        entries = np.frombuffer(pages.read(count * _PAGEMAP_BYTES), np.uint64)
-    there = (entries >> np.uint64(62)) != 0  # present, or swapped out
+        return np.frombuffer(pages.read(count * _PAGEMAP_BYTES), np.uint64)
+
+
+def _there(entries: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Say of pages whether they are present, or swapped out: somebody has accessed them."""
+    return np.asarray((entries >> np.uint64(62)) != 0)
+
+
+def _own_pages(view: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Say of each page of a private view whether it is no more the file's: it was written."""
+    entries = _page_entries(view)
     of_file = (entries >> np.uint64(61) & np.uint64(1)) != 0
-    return np.asarray(there & ~of_file)
+    return np.asarray(_there(entries) & ~of_file)
 
 
 def _runs(pages: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -191,13 +206,35 @@ class DeviceMemory:
                 return None
             start = found
         made = Allocation(name, start, size, kind in (Kind.CONSTANT, Kind.PARAMETERS))
-        at = bisect_left(self._starts, start)
-        self._allocations.insert(at, made)
-        self._starts.insert(at, start)
-        self.used += size
-        self.kinds[start] = kind
-        self._end = max(self._end, start + size)
+        self._add(bisect_left(self._starts, start), made, kind)
         return made
+
+    def allocate_at(
+        self, start: int, size: int, name: str, *, read_only: bool = False
+    ) -> Allocation | None:
+        """Return `size` bytes at a flat place; None where others are, or there is no room."""
+        at = bisect_left(self._starts, start)
+        before = self._allocations[at - 1] if at else None
+        behind = self._allocations[at] if at < len(self._allocations) else None
+        taken = (before and before.start + before.size > start) or (
+            behind and behind.start < start + size
+        )
+        if taken or size > self.capacity - self.used or start + size + GAP_BYTES > self.span:
+            return None
+        made = Allocation(name, start, size, read_only)
+        self._add(at, made, Kind.CONSTANT if read_only else Kind.DEVICE)
+        return made
+
+    def keep_free(self, end: int) -> None:
+        """Allocate behind this flat place from now on."""
+        self._end = max(self._end, end)
+
+    def _add(self, at: int, made: Allocation, kind: Kind) -> None:
+        self._allocations.insert(at, made)
+        self._starts.insert(at, made.start)
+        self.used += made.size
+        self.kinds[made.start] = kind
+        self._end = max(self._end, made.start + made.size)
 
     @cached_property
     def grid_workspace(self) -> int:

@@ -62,11 +62,23 @@ def choose_ptx(binary: bytes, arch: str) -> PtxImage:
     )
 
 
+def ptx_image(text: bytes, name: str) -> PtxImage:
+    """Return a file of PTX. Raises ConfigError where it names no target."""
+    target = _TARGET.search(text)
+    if target is None:
+        raise ConfigError(f"{name}: has no .target, and is no PTX")
+    return _image(target, text)
+
+
+def _image(target: re.Match[bytes], text: bytes) -> PtxImage:
+    decoded = text.decode("utf-8", "surrogateescape")
+    return PtxImage(int(target[1]), target[2].decode(), decoded)
+
+
 def _read(binary: bytes) -> tuple[list[PtxImage], bool]:
     """Return the PTX of a fat binary, or PTX as it is, and whether some of it is compressed."""
     if (target := _TARGET.search(binary)) and binary[:4] != _MAGIC.to_bytes(4, "little"):
-        text = binary.rstrip(b"\0").decode("utf-8", "surrogateescape")
-        return [PtxImage(int(target[1]), target[2].decode(), text)], False
+        return [_image(target, binary.rstrip(b"\0"))], False
     images, compressed = [], False
     try:
         magic, _, at, size = _HEAD.unpack_from(binary)
@@ -77,8 +89,7 @@ def _read(binary: bytes) -> tuple[list[PtxImage], bool]:
             kind, _, head, length = _ENTRY.unpack_from(binary, at)
             data = binary[at + head : at + head + length].rstrip(b"\0")
             if kind == _PTX and (target := _TARGET.search(data)):
-                text = data.decode("utf-8", "surrogateescape")
-                images.append(PtxImage(int(target[1]), target[2].decode(), text))
+                images.append(_image(target, data))
             elif kind == _PTX:
                 compressed = True
             if not head + length:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -49,6 +49,7 @@ class LoadedFunction:
     entry: Function
     compiled: CompiledEntry
     resources: Resources
+    module: LoadedModule
 
     @cached_property
     def name(self) -> str:
@@ -89,12 +90,16 @@ def _product(triple: Triple) -> int:
 
 @dataclass
 class LoadedModule:
-    """A module of the program; it is parsed, and its variables are placed, when first used."""
+    """A module of the program; it is parsed, and its variables are placed, when first used.
+
+    `given` are variables that lie somewhere already, and are filled.
+    """
 
     image: PtxImage
     memory: DeviceMemory
     source: str
     resources: Callable[[str], Resources]
+    given: Mapping[str, Allocation] = field(default_factory=dict)
     functions: dict[str, LoadedFunction] = field(default_factory=dict)
 
     @cached_property
@@ -105,8 +110,10 @@ class LoadedModule:
     def variables(self) -> dict[str, Allocation]:
         """Where its variables lie, filled as the PTX says. Raises CiError if there is no room."""
         found = global_variables(self.parsed)
-        placed = {}
+        placed = {v.name: self.given[v.name] for v in found if v.name in self.given}
         for variable in found:
+            if variable.name in placed:
+                continue
             kind = Kind.CONSTANT if variable.space == "const" else Kind.VARIABLE
             made = self.memory.allocate(variable.size, kind, variable.name)
             if made is None:
@@ -115,6 +122,8 @@ class LoadedModule:
         places = {name: ("global", made.address) for name, made in placed.items()}
         arena = self.memory.arena
         for variable in found:
+            if variable.name in self.given:
+                continue
             try:
                 arena.fill(placed[variable.name], initial_bytes(variable, places))
             except Unsupported as e:
@@ -141,4 +150,4 @@ class LoadedModule:
             raise ConfigError(listed(what, e.instructions)) from e
         except Unsupported as e:
             raise ConfigError(f"{what}: {e}") from e
-        return LoadedFunction(entry, compiled, self.resources(entry.name))
+        return LoadedFunction(entry, compiled, self.resources(entry.name), self)

@@ -6,7 +6,12 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kernelrig.emu.cudart.device_memory import HOST_MEMORY, PAGE, Change, DeviceMemory, SharedArena
 from kernelrig.emu.cudart.messages import LaunchMessage, Triple
@@ -33,7 +38,7 @@ _FATAL = (HOST_MEMORY, NULL_POINTER, NO_WINDOW)
 class HowToRun:
     """Schedules and observers; `first` is the schedule whose memory is kept.
 
-    Launches of another kernel than those that `kernel` finds, or of another number than `launch`,
+    Launches of another kernel than those that `kernel` finds, or of none of the numbers `launches`,
     are run once and unobserved: those that come later need what they write. Of each grid the first
     `ctas` CTAs are run, or as many as `clusters` have; 0 is all.
     """
@@ -43,7 +48,7 @@ class HowToRun:
     observe: tuple[str, ...]
     jobs: int = 0
     kernel: str = ""
-    launch: int = 0
+    launches: tuple[int, ...] = ()
     ctas: int = 0
     clusters: int = 0
     severities: Severities = AS_TABLED
@@ -51,7 +56,7 @@ class HowToRun:
     def observes(self, number: int, name: str) -> bool:
         """Whether a launch is one of those that were asked for."""
         named = not self.kernel or re.search(self.kernel, name) is not None
-        return named and self.launch in (0, number)
+        return named and (not self.launches or number in self.launches)
 
     def part_of(self, geometry: Geometry) -> int:
         """Return how many CTAs of a grid are run, 0 for all: a cooperative one waits for all."""
@@ -90,6 +95,33 @@ class LaunchRun:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenLaunch:
+    """What a witness is told of a launch that has been emulated, before its changes are made.
+
+    `accessed` says of each page of device memory whether some schedule read or wrote it, `changes`
+    are those of the first one, and `findings` those of all.
+    """
+
+    number: int
+    place: str
+    function: LoadedFunction
+    asked: LaunchMessage
+    ctas: int
+    memory: DeviceMemory
+    accessed: NDArray[np.bool_]
+    changes: list[Change]
+    findings: tuple[Finding, ...]
+
+
+class Witness(Protocol):
+    """Who is told of each observed launch: what it began with, and that its changes are made."""
+
+    def seen(self, launch: SeenLaunch) -> None: ...
+
+    def applied(self, launch: SeenLaunch) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
 class _Left:
     """What a schedule left in device memory: the bytes of the first one, of others their hashes.
 
@@ -98,6 +130,7 @@ class _Left:
 
     changes: list[Change]
     digests: dict[int, tuple[int, bytes]]
+    accessed: NDArray[np.bool_] | None
     error: int
     printed: bytes
     complained: bytes
@@ -111,8 +144,11 @@ def run_launch(
     memory: DeviceMemory,
     how: HowToRun,
     say: Callable[[str], None],
+    witness: Witness | None = None,
 ) -> LaunchRun:
     """Emulate a launch and put what the first schedule left into device memory.
+
+    A `witness` is told of it if it is observed.
 
     Raises ConfigError for a launch that cannot be emulated, CiError if a process died.
     """
@@ -136,12 +172,21 @@ def run_launch(
         how.observe if observed else (),
         jobs=how.jobs,
         watch=Watch(say),
-        keep=_left,
+        keep=partial(_left, accessed=witness is not None),
         severities=how.severities,
     )
     left = [kept for kept in outcome.kept if isinstance(kept, _Left)]
     differing = _differing(arena, left)
+    told = witness if observed else None
+    seen = SeenLaunch(
+        number, place, function, asked, ctas, memory, _accessed(arena, left), left[0].changes,
+        outcome.findings,
+    )  # fmt: skip
+    if told:
+        told.seen(seen)
     memory.apply(left[0].changes)
+    if told:
+        told.applied(seen)
     return LaunchRun(
         number,
         place,
@@ -162,9 +207,19 @@ def run_launch(
     )
 
 
-def _left(machine: Machine) -> _Left:
+def _accessed(arena: SharedArena, left: Sequence[_Left]) -> NDArray[np.bool_]:
+    """Say of each page whether a schedule accessed it."""
+    pages = np.zeros(len(arena) // PAGE, np.bool_)
+    for one in left:
+        if one.accessed is not None:
+            pages |= one.accessed
+    return pages
+
+
+def _left(machine: Machine, *, accessed: bool) -> _Left:
     arena = machine.memory.global_
     assert isinstance(arena, SharedArena)
+    touched = arena.accessed() if accessed else None
     changes = arena.changes()
     pages = {
         change.start + at: change.bytes[at : at + PAGE].tobytes()
@@ -175,6 +230,7 @@ def _left(machine: Machine) -> _Left:
     return _Left(
         [] if machine.findings.schedule else changes,
         digests,
+        touched,
         _error(machine),
         bytes(machine.output.printed),
         bytes(machine.output.complained),

@@ -16,7 +16,13 @@ from kernelrig.emu.cudart.fat_binary import choose_ptx
 from kernelrig.emu.cudart.host_lines import HostLines
 from kernelrig.emu.cudart.messages import BrokenMessage, Callers, Noted, NoteMessage, Request
 from kernelrig.emu.cudart.modules import LoadedFunction, LoadedModule, Resources, short_name
-from kernelrig.emu.cudart.program_launch import SUCCESS, HowToRun, LaunchRun, run_launch
+from kernelrig.emu.cudart.program_launch import (
+    SUCCESS,
+    HowToRun,
+    LaunchRun,
+    Witness,
+    run_launch,
+)
 from kernelrig.emu.cudart.tensor_maps import tensor_map_of
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.proc import attached_process
@@ -78,14 +84,17 @@ def run_program(
     how: HowToRun,
     say: Callable[[str], None],
     stdout: IO[bytes] | None = None,
+    witness: Witness | None = None,
 ) -> ProgramRun:
     """Run a program to its end; it has this process's standard streams, or `stdout`.
+
+    A `witness` is told of its observed launches.
 
     Raises CiError for what cannot be emulated: the program is ended then.
     """
     memory = DeviceMemory(MAX_SPAN, _capacity())
     ours, theirs = socket.socketpair()
-    session = _Session(memory, device, how, say, program)
+    session = _Session(memory, device, how, say, program, witness)
     try:
         passed = (theirs.fileno(), *memory.files)
         paths = [str(program.libraries), os.environ.get("LD_LIBRARY_PATH", "")]
@@ -130,9 +139,10 @@ class _Session:
         how: HowToRun,
         say: Callable[[str], None],
         program: Program,
+        witness: Witness | None,
     ) -> None:
         self._memory, self._device, self._how, self._say = memory, device, how, say
-        self._program = program
+        self._program, self._witness = program, witness
         self._modules: list[LoadedModule] = []
         self._functions: list[LoadedFunction] = []
         self._lines = HostLines(program.path)
@@ -233,7 +243,9 @@ class _Session:
             raise BrokenMessage
         function = self._functions[asked.function]
         number, place = len(self.launches) + 1, self._lines.place(asked.callers)
-        ran = run_launch(number, place, function, asked, self._memory, self._how, self._say)
+        ran = run_launch(
+            number, place, function, asked, self._memory, self._how, self._say, self._witness
+        )
         self.launches.append(ran)
         if ran.wall_s >= LONG_LAUNCH_S:
             self._say(f"launch {number}, {ran.kernel}: {ran.wall_s:.0f} s of emulation")

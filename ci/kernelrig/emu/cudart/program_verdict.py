@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kernelrig.emu.cudart.messages import Noted
@@ -31,15 +32,38 @@ def exit_code(ran: ProgramRun) -> int:
 
 def document(ran: ProgramRun, how: HowToRun, engine_note: str) -> dict[str, Any]:
     """Return what `python -m kernelrig.emu program` writes."""
+    notes = [
+        *({"kind": note_kind(note), "text": note_line(note)} for note in ran.notes),
+        *({"kind": "dropped", "text": text} for text in dropped_lines(ran)),
+    ]
+    head = {"exit_code": ran.exit_code, "verdict": exit_code(ran)}
+    return _document(ran.launches, notes, head, how, engine_note)
+
+
+def replay_document(
+    launches: Sequence[LaunchRun],
+    notes: Iterable[str],
+    verdict: int,
+    how: HowToRun,
+    engine_note: str,
+) -> dict[str, Any]:
+    """Return what `python -m kernelrig.emu run` writes of a file of launches."""
+    said = [{"kind": "replay", "text": f"note: {text}"} for text in notes]
+    return _document(launches, said, {"exit_code": 0, "verdict": verdict}, how, engine_note)
+
+
+def _document(
+    launches: Sequence[LaunchRun],
+    notes: list[dict[str, str]],
+    head: dict[str, int],
+    how: HowToRun,
+    engine_note: str,
+) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        "exit_code": ran.exit_code,
-        "verdict": exit_code(ran),
-        "launches": [_launch(launch) for launch in ran.launches],
-        "notes": [
-            *({"kind": note_kind(note), "text": note_line(note)} for note in ran.notes),
-            *({"kind": "dropped", "text": text} for text in dropped_lines(ran)),
-        ],
+        **head,
+        "launches": [_launch(launch) for launch in launches],
+        "notes": notes,
         "run": {
             "observed": list(how.observe),
             "schedules": how.schedules,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from kernelrig.emu.launch.arguments import Argument, argument_complaints
 from kernelrig.emu.launch.element_types import DTYPES
 from kernelrig.emu.launch.layout import SharedEntry, TensorEntry, layout_errors
 from kernelrig.errors import ConfigError
@@ -14,11 +16,11 @@ from kernelrig.files import strict_json
 from kernelrig.files.regular_file import read_regular
 from kernelrig.files.validation import convert
 
-Scalar = Literal["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"]
 Dtype = Literal[
     "e4m3", "e5m2", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64",
     "f16", "bf16", "f32", "f64",
 ]  # fmt: skip
+Triple = tuple[int, int, int]
 MAX_BUFFER_BYTES = 1 << 30
 MAX_BUFFERS_BYTES = 4 << 30
 """Of buffers as if their elements were the largest."""
@@ -26,6 +28,8 @@ LARGE_BUFFER_BYTES = (1 << 31) - (1 << 20)
 LARGE_BUFFERS_BYTES = 1 << 38
 """Of the buffers of a launch that may be as large as memory is (memory_need); places in one of them
 are 32-bit numbers in the core."""
+SEQUENCE_KEY = "launches"
+"""What tells a file of several launches (sequence.py) from that of one."""
 MAX_FILE_BYTES = 4 << 20
 MAX_ENTRIES = 4096
 """Of each list and mapping: the parameters of a kernel have no more bytes."""
@@ -44,6 +48,7 @@ class Fill:
     high: float | None = None
     path: str | None = None
     role: Literal["operand", "table"] = "operand"
+    sha256: str | None = None  # of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ class MapEntry:
     swizzle: Literal["none", "32B", "64B", "128B"] = "none"
     l2_promotion: Literal["none", "64B", "128B", "256B"] = "none"
     oob_fill: Literal["zeros", "nan"] = "zeros"
+    offset_bytes: int = 0  # in the buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +90,12 @@ class LaunchEntry:
 
     schema: Literal[1, 2]
     entry: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
+    grid: Triple
+    block: Triple
     buffers: dict[str, BufferEntry]
-    args: tuple[dict[str, str | int | float], ...]
+    args: tuple[Argument, ...]
     module: str | None = None
-    cluster: tuple[int, int, int] = (1, 1, 1)
+    cluster: Triple = (1, 1, 1)
     dynamic_smem_bytes: int = 0
     tensor_maps: dict[str, MapEntry] = field(default_factory=dict)
     expect: dict[str, ExpectEntry] = field(default_factory=dict)
@@ -104,6 +110,26 @@ def read_launch(path: Path, *, large: bool = False) -> LaunchEntry:
     Raises:
         ConfigError: it cannot be read, is no JSON, or says something it may not.
     """
+    value = read_json(path)
+    if isinstance(value, dict) and SEQUENCE_KEY in value:
+        raise ConfigError(f"{path.name}: has a sequence of launches, and one launch is taken here")
+    launch, complaints = convert(LaunchEntry, value)
+    said = [c.text for c in complaints]
+    if launch is not None and not said:
+        said = _complaints(launch, large=large)
+    if launch is None or said:
+        raise ConfigError(f"{path.name}: {'; '.join(said)}")
+    return launch
+
+
+def is_sequence(path: Path) -> bool:
+    """Whether a launch file is one of several launches; ConfigError as `read_launch` raises it."""
+    value = read_json(path)
+    return isinstance(value, dict) and SEQUENCE_KEY in value
+
+
+def read_json(path: Path) -> object:
+    """Return what a launch file holds. Raises ConfigError: it cannot be read, or is no JSON."""
     try:
         text = read_regular(path, MAX_FILE_BYTES).decode()
     except (OSError, UnicodeDecodeError) as e:
@@ -113,13 +139,7 @@ def read_launch(path: Path, *, large: bool = False) -> LaunchEntry:
         value = strict_json.loads(text)
     except ValueError as e:
         raise ConfigError(f"{path.name}: is not JSON: {e}") from e
-    launch, complaints = convert(LaunchEntry, value)
-    said = [c.text for c in complaints]
-    if launch is not None and not said:
-        said = _complaints(launch, large=large)
-    if launch is None or said:
-        raise ConfigError(f"{path.name}: {'; '.join(said)}")
-    return launch
+    return value
 
 
 def _complaints(launch: LaunchEntry, *, large: bool) -> list[str]:
@@ -138,36 +158,19 @@ def _complaints(launch: LaunchEntry, *, large: bool) -> list[str]:
             said.append(f"{key!r} has {len(getattr(launch, key))} entries, at most {MAX_ENTRIES}")
     if said:
         return said
-    for name, triple in (
-        ("grid", launch.grid),
-        ("block", launch.block),
-        ("cluster", launch.cluster),
-    ):
-        if min(triple) < 1:
-            said.append(f"{name!r} must be three numbers from 1 on, not {list(triple)}")
-    threads = launch.block[0] * launch.block[1] * launch.block[2]
-    if threads > 1024:
-        said.append(f"a block has {threads} threads, at most 1024 are allowed")
-    ctas = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
-    if ctas > 16:
-        said.append(f"a cluster has {ctas} CTAs, at most 16 are allowed")
-    if any(g % max(c, 1) for g, c in zip(launch.grid, launch.cluster, strict=True)):
-        said.append(f"grid {list(launch.grid)} is no multiple of cluster {list(launch.cluster)}")
-    if launch.grid[0] * launch.grid[1] * launch.grid[2] > 1 << 20:
-        said.append("a grid of more than 1048576 CTAs is not emulated")
+    said += geometry_complaints(launch.grid, launch.block, launch.cluster)
     if not 0 <= launch.dynamic_smem_bytes <= MAX_DYNAMIC_SMEM:
         limits = f"from 0 to {MAX_DYNAMIC_SMEM}, not {launch.dynamic_smem_bytes}"
         return [*said, f"'dynamic_smem_bytes' must be {limits}"]  # by which layouts are bounded
     for name, buffer in launch.buffers.items():
         said += _buffer_complaints(name, buffer, large=large)
     total = sum(_bytes(buffer, large=large) for buffer in launch.buffers.values())
-    if total > (most := LARGE_BUFFERS_BYTES if large else MAX_BUFFERS_BYTES):
+    if total > (allowed := LARGE_BUFFERS_BYTES if large else MAX_BUFFERS_BYTES):
         said.append(
-            f"the buffers have {total} bytes together, at most {most}{_advice(large=large)}"
+            f"the buffers have {total} bytes together, at most {allowed}{_advice(large=large)}"
         )
-    for name, mapped in launch.tensor_maps.items():
-        if mapped.buffer not in launch.buffers:
-            said.append(f"tensor map {name!r} names buffer {mapped.buffer!r}, which is not there")
+    most = LARGE_BUFFER_BYTES if large else MAX_BUFFER_BYTES
+    said += map_complaints(launch.tensor_maps, launch.buffers, most)
     for name in launch.expect:
         if name not in launch.buffers:
             said.append(f"'expect' names buffer {name!r}, which is not there")
@@ -175,7 +178,41 @@ def _complaints(launch: LaunchEntry, *, large: bool) -> list[str]:
         said.append("'shared_layout' and 'tensor_layout' need \"schema\": 2")
     said += layout_errors(launch.shared_layout, launch.tensor_layout, launch.dynamic_smem_bytes)
     for number, argument in enumerate(launch.args, 1):
-        said += _argument_complaints(number, argument, launch, large=large)
+        said += argument_complaints(number, argument, launch.buffers, launch.tensor_maps, most)
+    return said
+
+
+def map_complaints(
+    maps: Mapping[str, MapEntry], buffers: Container[str], most: int
+) -> Iterator[str]:
+    """Yield what is wrong with the places of tensor maps; offsets are at most `most`."""
+    for name, mapped in maps.items():
+        if mapped.buffer not in buffers:
+            yield f"tensor map {name!r} names buffer {mapped.buffer!r}, which is not there"
+        if not 0 <= mapped.offset_bytes <= most:
+            yield f"tensor map {name!r}: 'offset_bytes' is no number from 0 to {most}"
+
+
+def geometry_complaints(grid: Triple, block: Triple, cluster: Triple) -> list[str]:
+    """Return what is wrong with the sizes of a launch."""
+    said = []
+    for name, triple in (
+        ("grid", grid),
+        ("block", block),
+        ("cluster", cluster),
+    ):
+        if min(triple) < 1:
+            said.append(f"{name!r} must be three numbers from 1 on, not {list(triple)}")
+    threads = block[0] * block[1] * block[2]
+    if threads > 1024:
+        said.append(f"a block has {threads} threads, at most 1024 are allowed")
+    ctas = cluster[0] * cluster[1] * cluster[2]
+    if ctas > 16:
+        said.append(f"a cluster has {ctas} CTAs, at most 16 are allowed")
+    if any(g % max(c, 1) for g, c in zip(grid, cluster, strict=True)):
+        said.append(f"grid {list(grid)} is no multiple of cluster {list(cluster)}")
+    if grid[0] * grid[1] * grid[2] > 1 << 20:
+        said.append("a grid of more than 1048576 CTAs is not emulated")
     return said
 
 
@@ -192,46 +229,20 @@ def _buffer_complaints(name: str, buffer: BufferEntry, *, large: bool) -> list[s
     said = []
     if len(buffer.shape) > MAX_DIMENSIONS:
         return [f"buffer {name!r} has {len(buffer.shape)} dimensions, at most {MAX_DIMENSIONS}"]
-    if buffer.fill.seed < 0:
-        said.append(f"buffer {name!r}: a seed is a whole number from 0 on, not {buffer.fill.seed}")
     shown = f"buffer {name!r}: shape {list(buffer.shape)} is"
     if not buffer.shape or min(buffer.shape) < 1:
         said.append(f"{shown} empty")
     elif _bytes(buffer, large=large) > (LARGE_BUFFER_BYTES if large else MAX_BUFFER_BYTES):
         limit = "2 GiB" if large else "a GiB of 8-byte elements"
         said.append(f"{shown} over {limit}{_advice(large=large)}")
+    return [*said, *(f"buffer {name!r}: {text}" for text in fill_complaints(buffer.fill))]
+
+
+def fill_complaints(fill: Fill) -> Iterator[str]:
+    """Yield what is wrong with how a buffer is filled."""
+    if fill.seed < 0:
+        yield f"a seed is a whole number from 0 on, not {fill.seed}"
     needed = {"constant": ("value",), "hash": ("low", "high"), "file": ("path",)}
-    for key in needed.get(buffer.fill.kind, ()):
-        if getattr(buffer.fill, key) is None:
-            said.append(f"buffer {name!r}: fill {buffer.fill.kind!r} needs '{key}'")
-    return said
-
-
-def _argument_complaints(
-    number: int, argument: dict[str, str | int | float], launch: LaunchEntry, *, large: bool
-) -> list[str]:
-    keys = [k for k in argument if k != "offset_bytes"]
-    if len(keys) != 1:
-        return [f"argument {number} must have one of 'buffer', 'tensor_map' or a scalar's type"]
-    key, value = keys[0], argument[keys[0]]
-    if key == "buffer" and value in launch.buffers:
-        offset = argument.get("offset_bytes", 0)
-        most = LARGE_BUFFER_BYTES if large else MAX_BUFFER_BYTES
-        if isinstance(offset, int) and 0 <= offset <= most:
-            return []
-        return [f"argument {number}: 'offset_bytes' is no number from 0 to {most}"]
-    if key == "tensor_map" and value in launch.tensor_maps:
-        return []
-    if key in ("buffer", "tensor_map"):
-        return [f"argument {number} names {key} {value!r}, which is not there"]
-    if key not in Scalar.__args__:  # type: ignore[attr-defined]
-        return [f"argument {number}: unknown kind {key!r}; known: buffer, tensor_map, "
-                f"{', '.join(Scalar.__args__)}"]  # type: ignore[attr-defined]  # fmt: skip
-    whole = key[0] in "ui"
-    if isinstance(value, str) or (whole and not isinstance(value, int)):
-        return [f"argument {number}: {value!r} is no {key}"]
-    bits = int(key.lstrip("uifb"))
-    low, high = (0, 1 << bits) if key[0] == "u" else (-(1 << bits - 1), 1 << bits)
-    if whole and not low <= value < high:
-        return [f"argument {number}: {value} does not fit {key}"]
-    return []
+    for key in needed.get(fill.kind, ()):
+        if getattr(fill, key) is None:
+            yield f"fill {fill.kind!r} needs '{key}'"

@@ -5,19 +5,21 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from kernelrig.emu.frontend.variables import UnsupportedInstruction, UnsupportedKernel
+from kernelrig.emu.launch.arguments import Places, argument_values
 from kernelrig.emu.launch.bind import Buffer, Kernel, Layout, bind
 from kernelrig.emu.launch.element_types import DTYPES, encoded
 from kernelrig.emu.launch.file import (
     BufferEntry,
     LaunchEntry,
     MapEntry,
+    Triple,
     read_launch,
 )
 from kernelrig.emu.machine.instruction_table import Unsupported
@@ -32,7 +34,7 @@ from kernelrig.model import Pattern
 from kernelrig.ptx import Function, Module, parse_ptx
 from kernelrig.reference.inputs import operand_codes, table_values, uniform_at
 
-_MAX_PTX_BYTES = 256 << 20
+MAX_PTX_BYTES = 256 << 20
 BLOCK = 1 << 17
 """Elements of a buffer that are made at a time."""
 MAPPED_BYTES = 1 << 28
@@ -63,10 +65,10 @@ def load(
             raise ConfigError(f"{path.name}: names no module", "pass --module FILE.ptx")
         module_path = path.parent / entry.module
     module = _module(module_path, entry.entry)
-    function = _function(module, entry.entry, module_path.name)
+    function = entry_called(module, entry.entry, module_path.name)
     buffers = {name: Buffer(_size(b)) for name, b in entry.buffers.items()}
     geometry = Geometry(entry.grid, entry.block, entry.cluster)
-    if said := _out_of_bounds(function, entry):
+    if said := forbidden(function, entry.block, entry.cluster):
         raise ConfigError(f"{path.name}: {said}")
     try:
         kernel = bind(
@@ -77,13 +79,14 @@ def load(
     except Unsupported as e:
         raise ConfigError(f"{module_path.name}: {e}") from e
     _fill_buffers(entry, kernel, path)
-    _fill_arguments(entry, kernel, function, path)
+    places = _places(entry, kernel, path.name)
+    kernel.fill_params(argument_values(entry.args, function, places, path.name))
     return Loaded(entry, path.parent, kernel, sha256_file(module_path))
 
 
-def _out_of_bounds(function: Function, entry: LaunchEntry) -> str:
+def forbidden(function: Function, block: Triple, cluster: Triple) -> str:
     """Say what of the launch the kernel's directives forbid (PTX ISA 11.4), "" if nothing."""
-    exact = {"reqntid": ("block", entry.block), "reqnctapercluster": ("cluster", entry.cluster)}
+    exact = {"reqntid": ("block", block), "reqnctapercluster": ("cluster", cluster)}
     for directive, (key, given) in exact.items():
         asked = _triple(function, directive)
         if asked and asked != given:
@@ -91,7 +94,7 @@ def _out_of_bounds(function: Function, entry: LaunchEntry) -> str:
                 f"'{key}' is {list(given)}, and {function.name} takes {list(asked)} alone"
                 f" (.{directive})"
             )
-    most, threads = _triple(function, "maxntid"), math.prod(entry.block)
+    most, threads = _triple(function, "maxntid"), math.prod(block)
     if most and threads > math.prod(most):
         return (
             f"'block' has {threads} threads, and {function.name} takes at most {math.prod(most)}"
@@ -129,7 +132,7 @@ def listed(file: str, instructions: tuple[UnsupportedInstruction, ...]) -> str:
 def _module(path: Path, entry: str) -> Module:
     """Read a module; of its entries those that may be meant by `entry`."""
     try:
-        text = read_regular(path, _MAX_PTX_BYTES).decode(errors="surrogateescape")
+        text = read_regular(path, MAX_PTX_BYTES).decode(errors="surrogateescape")
         return parse_ptx(text, path.name, lambda name: _is_called(name, entry))
     except OSError as e:
         raise ConfigError(f"cannot read the PTX {path}: {(e.strerror or str(e)).lower()}") from e
@@ -140,7 +143,8 @@ def _is_called(name: str, entry: str) -> bool:
     return name == entry or f"{len(entry)}{entry}" in name
 
 
-def _function(module: Module, name: str, file: str) -> Function:
+def entry_called(module: Module, name: str, file: str) -> Function:
+    """Return the one entry of that name, its own or the plain one; ConfigError for none."""
     named = [f for f in module.entries if f.name == name]
     plain = [f for f in module.entries if _is_called(f.name, name)]
     found = named or plain
@@ -163,13 +167,13 @@ def _fill_buffers(entry: LaunchEntry, kernel: Kernel, path: Path) -> None:
     with np.errstate(over="ignore"):  # what does not fit a type is its infinity
         for name, buffer in entry.buffers.items():
             start = 0
-            for block in _blocks(name, buffer, path):
+            for block in buffer_blocks(name, buffer, path):
                 raw = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
                 kernel.memory.fill(kernel.buffers[name], raw, start)
                 start += len(raw)
 
 
-def _blocks(name: str, buffer: BufferEntry, path: Path) -> Iterator[Array]:
+def buffer_blocks(name: str, buffer: BufferEntry, path: Path) -> Iterator[Array]:
     """Yield the elements that a buffer starts with, none of one that is undefined."""
     fill, count = buffer.fill, _count(buffer)
     if fill.kind == "undefined":
@@ -208,7 +212,7 @@ def _elements(name: str, buffer: BufferEntry, first: int, end: int) -> Array:
 def _from_file(name: str, buffer: BufferEntry, path: Path) -> Array:
     assert buffer.fill.path is not None
     file = path.parent / buffer.fill.path
-    array = read_array(file)
+    array = read_array(file, buffer.fill.sha256)
     dtype, count = DTYPES[buffer.dtype], _count(buffer)
     if array.dtype.itemsize != dtype.itemsize or array.size != count:
         raise ConfigError(
@@ -218,12 +222,28 @@ def _from_file(name: str, buffer: BufferEntry, path: Path) -> Array:
     return array.reshape(-1)
 
 
-def read_array(file: Path) -> Array:
-    """Read an .npy file; of a large one the parts that are looked at.
+def require_hash(file: Path, sha256: str) -> None:
+    """Raises ConfigError: a launch file says another hash of the file, or there is none."""
+    try:
+        found = sha256_file(file)
+    except OSError as e:
+        reason = (e.strerror or str(e)).lower()
+        raise ConfigError(f"{file.name}: cannot be read: {reason}") from e
+    if found != sha256:
+        raise ConfigError(
+            f"{file.name}: is not the file that the launch file names, its sha256 is {found}",
+            "if it was changed on purpose, remove its sha256 from the launch file",
+        )
+
+
+def read_array(file: Path, sha256: str | None = None) -> Array:
+    """Read an .npy file, of that hash if one is given; of a large one the parts that are looked at.
 
     Raises:
         ConfigError: it is none.
     """
+    if sha256 is not None:
+        require_hash(file, sha256)
     try:
         with open_regular(file) as opened:
             size = os.fstat(opened.fileno()).st_size
@@ -238,47 +258,23 @@ def read_array(file: Path) -> Array:
     return array
 
 
-def _fill_arguments(entry: LaunchEntry, kernel: Kernel, function: Function, path: Path) -> None:
-    if len(entry.args) != len(function.params):
-        raise ConfigError(
-            f"{path.name}: has {len(entry.args)} arguments, and {function.name} takes "
-            f"{len(function.params)}"
-        )
-    values = []
-    for number, (argument, param) in enumerate(zip(entry.args, function.params, strict=True), 1):
-        value = _argument(argument, entry, kernel, path)
-        if len(value) != getattr(param, "size", -1):
-            raise ConfigError(
-                f"{path.name}: argument {number} has {len(value)} bytes, and parameter "
-                f"{param.name} takes {getattr(param, 'size', '?')}"
-            )
-        values.append(value)
-    kernel.fill_params(values)
+def _places(entry: LaunchEntry, kernel: Kernel, file: str) -> Places:
+    addresses = {name: made.address for name, made in kernel.buffers.items()}
+    return Places(addresses, lambda name: map_image(name, entry.tensor_maps[name], addresses, file))
 
 
-def _argument(
-    argument: dict[str, str | int | float], entry: LaunchEntry, kernel: Kernel, path: Path
-) -> bytes:
-    if "buffer" in argument:
-        address = kernel.buffers[str(argument["buffer"])].address
-        return (address + int(argument.get("offset_bytes", 0))).to_bytes(8, "little")
-    if "tensor_map" in argument:
-        name = str(argument["tensor_map"])
-        mapped = _tensor_map(entry.tensor_maps[name], kernel)
-        errors = mapped.errors()
-        if errors:
-            raise ConfigError(f"{path.name}: tensor map {name!r}: {'; '.join(errors)}")
-        return mapped.image()
-    ((dtype, value),) = argument.items()
-    if dtype[0] in "ui":
-        return int(value).to_bytes(int(dtype[1:]) // 8, "little", signed=dtype[0] == "i")
-    return encoded(np.array([float(value)]), dtype).tobytes()
+def map_image(name: str, entry: MapEntry, addresses: Mapping[str, int], file: str) -> bytes:
+    """Return the bytes of a tensor map; ConfigError for one that CUDA would not take."""
+    mapped = _tensor_map(entry, addresses)
+    if errors := mapped.errors():
+        raise ConfigError(f"{file}: tensor map {name!r}: {'; '.join(errors)}")
+    return mapped.image()
 
 
-def _tensor_map(entry: MapEntry, kernel: Kernel) -> TensorMap:
+def _tensor_map(entry: MapEntry, addresses: Mapping[str, int]) -> TensorMap:
     return TensorMap(
         entry.dtype,
-        kernel.buffers[entry.buffer].address,
+        addresses[entry.buffer] + entry.offset_bytes,
         entry.dims,
         entry.strides_bytes,
         entry.box,

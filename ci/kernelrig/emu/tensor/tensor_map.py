@@ -37,7 +37,7 @@ FLOATS = frozenset({"f16", "f32", "f64", "bf16"})
 NAN_FILL = b"\xf7\x7f"
 """Repeated over an element out of bounds, of any type, as an H200 does it."""
 
-_MAGIC = b"tiledmap"
+MAGIC = b"tiledmap"
 _IMAGE = struct.Struct("<8s6B2xQ5I4x4Q5H5B")  # dims less 1: the largest is 2^32
 _CHECKSUM = struct.Struct("<I")
 _DRAFT = b"mapdraft"
@@ -205,7 +205,7 @@ class TensorMap:
         # What is not read of them may be any number.
         steps = self.steps if self.interleave == "none" else self.element_strides
         body = _IMAGE.pack(
-            _MAGIC, list(ELEMENT_BYTES).index(self.dtype), rank,
+            MAGIC, list(ELEMENT_BYTES).index(self.dtype), rank,
             list(SWIZZLES).index(self.swizzle), INTERLEAVES.index(self.interleave),
             L2_PROMOTIONS.index(self.l2_promotion), OOB_FILLS.index(self.oob_fill), self.address,
             *_padded([d - 1 for d in self.dims], 5), *_padded(self.strides_bytes, 4),
@@ -238,7 +238,7 @@ def edited(image: bytes, field: str, at: int, value: int) -> bytes:
     Raises:
         ValueError: the field has no such place or value.
     """
-    known = image[: len(_MAGIC)] in (_MAGIC, _DRAFT)
+    known = image[: len(MAGIC)] in (MAGIC, _DRAFT)
     words = list(_IMAGE.unpack_from(image if known else bytes(IMAGE_BYTES)))
     if field in _LISTS:
         first, count = _LISTS[field]
@@ -256,7 +256,7 @@ def edited(image: bytes, field: str, at: int, value: int) -> bytes:
         if field != "global_address" and value not in known_values:
             raise ValueError(f"{value} is not supported")
         words[_FIELDS[field]] = value if field == "global_address" else known_values[value]
-    words[0] = _MAGIC
+    words[0] = MAGIC
     made = _sealed(_IMAGE.pack(*words))
     if (map_ := decode(made)) is None or map_.errors():
         words[0] = _DRAFT
@@ -273,7 +273,7 @@ def draft_errors(image: bytes) -> tuple[str, ...]:
     """Return what makes an edited map none; empty where it was not edited."""
     if image[: len(_DRAFT)] != _DRAFT:
         return ()
-    made = _sealed(_MAGIC + image[len(_MAGIC) : -_CHECKSUM.size])
+    made = _sealed(MAGIC + image[len(MAGIC) : -_CHECKSUM.size])
     map_ = decode(made)
     return ("a field has no meaning",) if map_ is None else map_.errors()
 
@@ -281,7 +281,7 @@ def draft_errors(image: bytes) -> tuple[str, ...]:
 @lru_cache(maxsize=1024)
 def decode(image: bytes) -> TensorMap | None:
     """Read a tensor map; None where the bytes are none."""
-    if image[: len(_MAGIC)] != _MAGIC or len(image) != IMAGE_BYTES:
+    if image[: len(MAGIC)] != MAGIC or len(image) != IMAGE_BYTES:
         return None
     body = image[: -_CHECKSUM.size]
     if image[-_CHECKSUM.size :] != _CHECKSUM.pack(zlib.crc32(body)):

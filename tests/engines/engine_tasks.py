@@ -52,6 +52,9 @@ def run_item(payload: Mapping[str, Any]) -> Json:
         run_process([sys.executable, "-c", words])
     if how == "hangs" or (how == "hangs once" and started == 1):
         time.sleep(FOREVER_S)
+    if gate := payload.get("gate"):
+        while not Path(gate).exists():
+            time.sleep(0.05)
     if seconds := payload.get("seconds", 0.0):
         end = time.process_time() + seconds
         while time.process_time() < end:

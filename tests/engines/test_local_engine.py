@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from kernelrig.engines import LocalEngine, WorkItem, WorkResult, open_engine, register
+from kernelrig.engines.task_registry import encode, perform
 from kernelrig.errors import ConfigError
 
 from tests.engines.engine_tasks import item, run_item, starts
@@ -116,6 +118,22 @@ def test_an_engine_is_named_by_a_text() -> None:
     for text in ("", "local:", "local:0", "local:x", "remote", "ray://127.0.0.1:1"):
         with pytest.raises(ConfigError, match="--on: unknown engine"):
             open_engine(text)
+
+
+def test_without_slurm_nothing_is_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for text in ("slurm", "slurm:gpu"):
+        with pytest.raises(ConfigError, match="no sbatch on PATH"):
+            open_engine(text, tmp_path)
+    with pytest.raises(ConfigError, match="unknown engine"):
+        open_engine("slurm:--export=ALL", tmp_path)
+
+
+def test_a_worker_of_other_code_refuses(tmp_path: Path) -> None:
+    order = json.loads(encode(item(tmp_path, 1)))
+    said = json.loads(perform(json.dumps({**order, "code": "0"})))
+    assert said["error"] == "the worker runs other code of kernelrig; use one version everywhere"
+    assert starts(tmp_path) == {}
 
 
 def test_a_name_belongs_to_one_task() -> None:

@@ -9,6 +9,7 @@ from kernelrig import lazy_exports
 if TYPE_CHECKING:
     from kernelrig.engines.choice import chosen_engine, open_engine
     from kernelrig.engines.local_engine import LocalEngine
+    from kernelrig.engines.slurm_engine import SlurmEngine
     from kernelrig.engines.task_registry import register
     from kernelrig.engines.work import Engine, Json, WorkItem, WorkResult
 
@@ -16,6 +17,7 @@ __all__ = [
     "Engine",
     "Json",
     "LocalEngine",
+    "SlurmEngine",
     "WorkItem",
     "WorkResult",
     "chosen_engine",

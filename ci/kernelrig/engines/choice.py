@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from pathlib import Path
+
 from kernelrig.engines.local_engine import LocalEngine
+from kernelrig.engines.slurm_engine import SlurmEngine
 from kernelrig.engines.work import LIMIT_S, Engine
 from kernelrig.errors import ConfigError
 
+SPOOL = Path("artifacts/spool")
+_PARTITION = re.compile(r"\w[\w.,-]*", re.ASCII)
 
-def open_engine(on: str = "local", *, limit_s: float = LIMIT_S) -> Engine:
+
+def open_engine(on: str = "local", root: Path | None = None, *, limit_s: float = LIMIT_S) -> Engine:
     """Return the engine `on`, to be used as a context; an item may take `limit_s`.
 
-    ConfigError for one that does not exist.
+    `root` is the project, whose artifacts have Slurm's spool. ConfigError for an engine that does
+    not exist.
     """
     name, colon, rest = on.partition(":")
     if name == "local" and not colon:
         return LocalEngine(limit_s=limit_s)
     if name == "local" and rest.isdecimal() and 0 < int(rest) <= 1024:
         return LocalEngine(int(rest), limit_s=limit_s)
-    raise ConfigError(f"--on: unknown engine '{on[:80]}'", "local, or local:N for N processes")
+    if name == "slurm" and (not colon or _PARTITION.fullmatch(rest)):
+        if not shutil.which("sbatch"):
+            raise ConfigError("--on slurm: no sbatch on PATH", "run it on a login node of Slurm")
+        return SlurmEngine((root or Path.cwd()).absolute() / SPOOL, rest, limit_s=limit_s)
+    raise ConfigError(
+        f"--on: unknown engine '{on[:80]}'",
+        "known: local, local:PROCESSES, slurm, slurm:PARTITION",
+    )
 
 
 def chosen_engine(on: str, *, tunables: bool) -> str:

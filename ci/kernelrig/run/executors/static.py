@@ -159,7 +159,7 @@ class StaticExecutor:
         began, utc = time.monotonic(), rundir.utc_now()
         sets = covering_array.tried_sets(p.kernel.tunables[built.arch])
         wanted = build.Request(p.kernel, built.arch, built.variant)
-        with open_engine(p.on) as engine:
+        with open_engine(p.on, directory.root) as engine:
             if p.purpose is Purpose.EMULATE:
                 # Imported where it is used: the emulator takes longer to import than a small task.
                 from kernelrig.run.tunable_emulation import emulate_sets

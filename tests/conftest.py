@@ -117,6 +117,8 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     (home / ".cache" / "kernelrig" / "native").symlink_to(kept)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
+        # Hosts of several workers have the same stand-in for a GPU: each worker leases its own.
+        patch.setenv("KERNELRIG_LEASES", str(home / "leases"))
         for name in OUTSIDE:
             patch.delenv(name, raising=False)
         yield

@@ -67,8 +67,9 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
     assert remote_mistakes(project, entries) == [
         "remotes.yaml:3: 'port' must be a whole number, not '22'; take it out of its quotes",
         "remotes.yaml:3: unknown key 'timeout'; known keys: answer_s, arch, boot_s, "
-        "connect_timeout_s, device, down, env, give_up_s, gpu, host, host_key, identity_file, "
-        "jump, kind, max_cost, max_minutes, on_idle, port, price_per_hour, python, silence_s, "
+        "connect_timeout_s, device, down, env, give_up_s, gpu, gpus, host, host_key, "
+        "identity_file, jump, kind, max_cost, max_minutes, on_idle, port, price_per_hour, python, "
+        "silence_s, "
         "status, tags, tools, up, user, workdir",
         "remotes.yaml:5: 'arch' must be text, not 90; put it in quotes",
         "remotes.yaml:6: 'kind' must be one of ssh, embedded, not 'shh'; did you mean 'ssh'?",
@@ -91,6 +92,15 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
         (
             "{arch: sm_90a, host: h, device: emulator}",
             "an emulator remote is this machine, whose own kernelrig it runs: 'kind: embedded'",
+        ),
+        (
+            "{arch: sm_90a, host: h, gpus: most}",
+            "'gpus' must be a number, any, all or the beginning of a UUID, as GPU-a5bd4633,"
+            " not 'most'",
+        ),
+        (
+            "{arch: sm_90a, host: h, gpus: 0, env: {CUDA_VISIBLE_DEVICES: '1'}}",
+            "'gpus' says which GPUs programs see: leave CUDA_VISIBLE_DEVICES out of 'env'",
         ),
         ("{arch: sm_90a, host: h, port: 70000}", "'port' must be 1 to 65535, not 70000"),
         ("{arch: sm_90a, host: h, port: 22.5}", "'port' must be a whole number, not 22.5"),
@@ -148,7 +158,7 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
         (
             "{arch: sm_90a, host: h, name: a}",
             "unknown key 'name'; known keys: answer_s, arch, boot_s, connect_timeout_s, device, "
-            "down, env, give_up_s, gpu, host, host_key, identity_file, jump, kind, max_cost, "
+            "down, env, give_up_s, gpu, gpus, host, host_key, identity_file, jump, kind, max_cost, "
             "max_minutes, on_idle, port, price_per_hour, python, silence_s, status, tags, tools, "
             "up, user, workdir",
         ),

@@ -67,6 +67,7 @@ def test_a_good_host_passes_every_check() -> None:
         "compute capability for sm_90a",
         "driver",
         "MIG",
+        "lease",
         "GPU not in use",
         "ECC",
         "Xid errors",

@@ -81,6 +81,12 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
         text = "must be more than 2, for the agent shows every 2 s that it is alive"
         yield Complaint(("silence_s",), f"'silence_s' {text}, not {remote.silence_s:g}")
     yield from _identifiers(("env",), remote.env)
+    if not re.fullmatch(r"|[0-9]{1,3}|any|all|GPU-[0-9a-fA-F-]{2,60}", str(remote.gpus)):
+        text = "must be a number, any, all or the beginning of a UUID, as GPU-a5bd4633"
+        yield Complaint(("gpus",), f"'gpus' {text}, not '{remote.gpus}'")
+    if remote.gpus != "" and "CUDA_VISIBLE_DEVICES" in remote.env:
+        text = "'gpus' says which GPUs programs see: leave CUDA_VISIBLE_DEVICES out of 'env'"
+        yield Complaint(("gpus",), text)
     yield from _budget_rules(remote)
     yield from _rental_rules(remote)
 

@@ -39,6 +39,9 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "workdir": "Folder on the host for uploads and runs.",
         "device": "gpu: run on the host's GPU. emulator: emulate the PTX (embedded remotes only).",
         "gpu": "Part of the name that the driver gives the GPU; a run on any other is refused.",
+        "gpus": "Which GPUs a run leases and its programs see: a number in PCI order, the start "
+        "of a UUID, any (one that is free) or all; default: what CUDA_VISIBLE_DEVICES in `env` "
+        "names, or the first.",
         "tools": "host: use the host's compute-sanitizer. ship: upload the pinned one.",
         "python": "Python 3.9 or newer on the host, which runs the agent.",
         "connect_timeout_s": "Seconds until a host that does not answer is an error.",

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         Tool,
         executor,
         visible_gpu,
+        with_gpus,
     )
     from kernelrig.model.job import (
         Command,
@@ -334,6 +335,7 @@ __all__ = [
     "skipped",
     "unreadable",
     "visible_gpu",
+    "with_gpus",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kernelrig.model.configuration import Kernel
@@ -59,7 +59,9 @@ class Host:
     `gpu_index` is the place in `gpus` of the one that programs use, None if CUDA_VISIBLE_DEVICES
     shows them none. `admin`: the login is root's. `machine` is its instruction set: `x86_64`.
     `boot` identifies this boot of it. `xid_errors` are those of its kernel log, with PCI address,
-    number and text; None where that cannot be read. `clock_ahead_s` is against ours, None unknown.
+    number and text; None where that cannot be read. `leased` are the UUIDs of the GPUs that a run
+    has for itself, `visible_devices` its CUDA_VISIBLE_DEVICES where we set it. `clock_ahead_s` is
+    against ours, None unknown.
     """
 
     hostname: str
@@ -81,6 +83,8 @@ class Host:
     container: bool = False
     xid_errors: tuple[dict[str, str], ...] | None = None
     clock_ahead_s: float | None = None
+    leased: tuple[str, ...] = ()
+    visible_devices: str = ""
 
     @property
     def gpu(self) -> dict[str, str]:
@@ -90,18 +94,68 @@ class Host:
 
 
 def visible_gpu(gpus: Sequence[Mapping[str, str]], visible: str | None) -> int | None:
-    """Return the place of the GPU that a program uses; None if it sees none of those there are.
+    """Return the place of the GPU that a program uses; None if it sees none of those there are."""
+    return next(iter(visible_gpus(gpus, visible)), None)
 
-    It is the first, or the first that `visible`, the value of CUDA_VISIBLE_DEVICES, names by its
-    index in PCI order or by the beginning of its UUID.
+
+def visible_gpus(gpus: Sequence[Mapping[str, str]], visible: str | None) -> tuple[int, ...]:
+    """Return the places of the GPUs that a program sees; the first is the one that it uses.
+
+    `visible`, the value of CUDA_VISIBLE_DEVICES, names them by their index in PCI order or by the
+    beginning of their UUID; CUDA ignores all behind the first name that is none. Without it, only
+    the first is meant: a run leases no more than it uses.
     """
     if visible is None:
-        return 0
-    word = visible.split(",")[0].strip()
+        return (0,)
+    found: list[int] = []
+    for word in (word.strip() for word in visible.split(",")):
+        place = _place(gpus, word)
+        if place is None:
+            break
+        found.append(place)
+    return tuple(found)
+
+
+def _place(gpus: Sequence[Mapping[str, str]], word: str) -> int | None:
     if word.isdecimal():
         return int(word) if int(word) < len(gpus) else None
     fitting = [i for i, gpu in enumerate(gpus) if word and gpu.get("uuid", "").startswith(word)]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def meant_gpus(host: Host, remote: Remote) -> tuple[int, ...]:
+    """Return the places of the GPUs that a run on `remote` leases; none if it names none there.
+
+    `any` is one without a lease and without a process, or else the first.
+    """
+    gpus, wanted = host.gpus, str(remote.gpus)
+    if not wanted:
+        return visible_gpus(gpus, remote.env.get("CUDA_VISIBLE_DEVICES"))
+    if wanted == "all":
+        return tuple(range(len(gpus)))
+    if wanted == "any":
+        free = [i for i, gpu in enumerate(gpus) if not gpu.get("lease") and not _users(host, gpu)]
+        return tuple(free[:1]) or (0,)
+    return visible_gpus(gpus, wanted)
+
+
+def _users(host: Host, gpu: Mapping[str, str]) -> list[str]:
+    return [p for p in host.gpu_processes if p.startswith(f"{gpu.get('uuid', '')},")]
+
+
+def with_gpus(host: Host, remote: Remote) -> Host:
+    """Return the host with the GPUs of a run on `remote`: the one that is judged, those leased."""
+    places = [i for i in meant_gpus(host, remote) if i < len(host.gpus)]
+    leased = tuple(host.gpus[i].get("uuid", "") for i in places)
+    named = remote.gpus != "" or "CUDA_VISIBLE_DEVICES" in remote.env
+    ours = "CUDA_VISIBLE_DEVICES" not in remote.env
+    hides = ours and (remote.gpus != "" or len(leased) < len(host.gpus))
+    return replace(
+        host,
+        gpu_index=places[0] if places else None if named or host.gpus else 0,
+        leased=leased,
+        visible_devices=",".join(leased) if hides else "",
+    )
 
 
 def executor(kernel: Kernel, device: DeviceKind, host: Host | None) -> tuple[DeviceKind, str]:

@@ -12,9 +12,11 @@ from kernelrig.model.verdict import DeviceKind
 class Remote:
     """A host to run on: `ssh` through its sshd, `embedded` is this machine through our own server.
 
-    `tools` says whose compute-sanitizer runs: the `host`'s own, or one that we `ship`. `up`,
-    `status` and `down` rent the host, say what became of it and give it back: commands that are run
-    on this machine. `on_idle` is run on the host itself.
+    `gpus` is which of the host's GPUs a run leases, and its programs see: a number in PCI order,
+    the beginning of a UUID, `any` that is free, or `all`. `tools` says whose compute-sanitizer
+    runs: the `host`'s own, or one that we `ship`. `up`, `status` and `down` rent the host, say what
+    became of it and give it back: commands that are run on this machine. `on_idle` is run on the
+    host itself.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Remote:
     workdir: str = "~/.kernelrig"
     device: Literal[DeviceKind.GPU, DeviceKind.EMULATOR] = DeviceKind.GPU
     gpu: str = ""
+    gpus: int | str = ""
     tools: Literal["host", "ship"] = "host"
     python: str = "python3"
     connect_timeout_s: float = 15.0

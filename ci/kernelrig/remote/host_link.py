@@ -6,7 +6,6 @@ that is launched twice runs once. So after a dropped connection we connect again
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,9 +15,10 @@ from typing import Any, TypeVar
 from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.files.validation import convert
-from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob, visible_gpu
+from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob
 from kernelrig.remote.follow_deadline import FollowDeadline
 from kernelrig.remote.host_files import AGENT_BYTES, Limits
+from kernelrig.remote.host_reply import checked_value, recorded_facts
 from kernelrig.remote.job import TimeLimit, job_record
 from kernelrig.remote.journal import told_event
 from kernelrig.remote.protocol import ANSWER_S, IDLE_S, AgentSession, AgentSilent, HostRefused
@@ -32,6 +32,8 @@ MOST_BYTES = 2 * AGENT_BYTES
 """What a host may tell of a run while it is followed: some events for each command, all short."""
 
 MOST_FACTS_BYTES = 256 << 10
+MOST_NOTES, MOST_NOTE = 20, 500
+QUEUE_POLL_S = 1.0
 
 T = TypeVar("T")
 
@@ -84,6 +86,7 @@ class HostLink:
         self._idle_s = idle_s
         self._facts: Host | None = None
         self._clock_ahead_s: float | None = None
+        self._waited_for = ""
         self._hashes: dict[Path, str] = {}
         self._last_progress = time.monotonic()
         self._session: AgentSession | None = None
@@ -108,7 +111,7 @@ class HostLink:
                 why = "; ".join(c.text for c in complaints)
                 raise ProtocolError(f"{self.remote.name}: the host's facts are garbled: {why}")
             known = replace(found, clock_ahead_s=self._clock_ahead_s)
-            self._facts = _recorded(known, self.remote)
+            self._facts = recorded_facts(known, self.remote)
         return self._facts
 
     def ship(self, files: Mapping[str, Path]) -> Shipped:
@@ -133,11 +136,15 @@ class HostLink:
         *,
         stop_at_first: bool,
         limit: TimeLimit | None = None,
+        lease: bool = False,
+        wait_until: float = 0.0,
     ) -> None:
         """Create the run's folder from shipped blobs and start the run, detached from this link.
 
-        `files` maps paths in the run's folder to local files. A path that ends in `/` is a folder
-        into which the file, a tar archive, is unpacked. After the `limit` no stage is started.
+        With `lease` it has the GPUs of the remote for itself; where they, or the work folder, are
+        another run's, that is waited for until `wait_until` of the monotonic clock. `files` maps
+        paths in the run's folder to local files. A path that ends in `/` is a folder into which the
+        file, a tar archive, is unpacked. After the `limit` no stage is started.
         """
         entries = [self._entry(name, path) for name, path in files.items()]
         job = job_record(
@@ -147,15 +154,45 @@ class HostLink:
             stop_at_first=stop_at_first,
             limit=limit,
             gpu=self.remote.device is DeviceKind.GPU and bool(self.facts.gpus),
+            lease=self.facts.leased if lease else (),
+            visible=self.facts.visible_devices if lease else "",
         )
-        try:
-            self._persist(lambda session: session.ask({"op": "launch", "job": job}), run_id)
-        except HostRefused as refused:
-            if refused.kind != "missing blob":  # pruned meanwhile, or never shipped
-                raise
-            wanted = {e["sha256"]: path for e, path in zip(entries, files.values(), strict=True)}
-            self.ship(wanted)
-            self._persist(lambda session: session.ask({"op": "launch", "job": job}), run_id)
+        request = {"op": "launch", "job": job, "wait": bool(wait_until)}
+        wanted = {e["sha256"]: path for e, path in zip(entries, files.values(), strict=True)}
+        shipped = False
+        while True:
+            try:
+                reply = self._persist(lambda session: session.ask(request), run_id)
+                break
+            except HostRefused as refused:
+                if refused.kind == "missing blob" and not shipped:  # pruned meanwhile, or new
+                    self.ship(wanted)
+                    shipped = True
+                elif refused.kind == "busy" and time.monotonic() < wait_until:
+                    self._wait(refused.message)
+                else:
+                    raise
+        for note in checked_value(reply, "notes", (list,))[:MOST_NOTES]:
+            say(f"{self.remote.name}: {str(note)[:MOST_NOTE]}")
+
+    def await_gpus(self, run_id: str, wait_until: float) -> None:
+        """Wait in the queue of the GPUs until they are free for the run, or the time is over."""
+        waited = False
+        while self.facts.leased:
+            answer = self._ask({"op": "queue", "run": run_id, "gpus": list(self.facts.leased)})
+            if checked_value(answer, "free", (bool,)) or time.monotonic() >= wait_until:
+                break
+            text, place = (str(checked_value(answer, k, (str, int))) for k in ("text", "position"))
+            self._wait(f"place {place} in the queue: {text[:MOST_NOTE]}")
+            waited = True
+        if waited:
+            self._facts = None  # of before: the other run's processes were on the GPU
+
+    def _wait(self, text: str) -> None:
+        if text != self._waited_for:
+            say(f"waiting: {text}")
+        self._waited_for = text
+        time.sleep(QUEUE_POLL_S)
 
     def _entry(self, name: str, path: Path) -> dict[str, Any]:
         sha = self._hashes.get(path) or sha256_file(path)
@@ -269,8 +306,8 @@ class HostLink:
     def health(self) -> tuple[bool | None, str]:
         """Run an addition on the GPU: healthy or not, None without a GPU, and the detail."""
         answer = self._persist(lambda session: session.ask({"op": "health"}))
-        healthy = _checked(answer, "healthy", (bool, type(None)))
-        return healthy, str(_checked(answer, "detail", (str,)))
+        healthy = checked_value(answer, "healthy", (bool, type(None)))
+        return healthy, str(checked_value(answer, "detail", (str,)))
 
     def close(self) -> None:
         session, self._session = self._session, None
@@ -278,7 +315,10 @@ class HostLink:
             session.close()
 
     def _value(self, request: dict[str, Any], key: str, kinds: tuple[type, ...]) -> Any:  # noqa: ANN401 - of one of `kinds`
-        return _checked(self._persist(lambda session: session.ask(request)), key, kinds)
+        return checked_value(self._ask(request), key, kinds)
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        return self._persist(lambda session: session.ask(request))
 
     # connections that drop
 
@@ -339,23 +379,3 @@ class HostLink:
         if run_id:  # whether it runs there, and what to do about it, is known to the executor
             return IncompleteError(text)
         return RemoteError(text, cause.hint)
-
-
-def _recorded(found: Host, remote: Remote) -> Host:
-    """Return the facts as a run records them: without an address, and without the folders of the
-    programs on the GPU, which name users. The host has no say in which of its GPUs was meant.
-    """
-    own = {remote.host.casefold(), remote.host.casefold().partition(".")[0]}
-    return replace(
-        found,
-        hostname=remote.name if found.hostname.casefold() in own else found.hostname,
-        gpu_processes=tuple(re.sub(r"/\S*/", "", line) for line in found.gpu_processes),
-        gpu_index=visible_gpu(found.gpus, remote.env.get("CUDA_VISIBLE_DEVICES")),
-    )
-
-
-def _checked(answer: Mapping[str, Any], key: str, kinds: tuple[type, ...]) -> Any:  # noqa: ANN401 - of one of `kinds`
-    """Return a value of a reply; ProtocolError if it is not there, or of another type."""
-    if key not in answer or type(answer[key]) not in kinds:
-        raise ProtocolError(f"the host's reply has no good '{key}': {ascii(answer)[:80]}")
-    return answer[key]

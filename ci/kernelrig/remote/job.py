@@ -25,8 +25,14 @@ def job_record(
     stop_at_first: bool = False,
     gpu: bool = False,
     limit: TimeLimit | None = None,
+    lease: Sequence[str] = (),
+    visible: str = "",
 ) -> dict[str, Any]:
-    """Return the job: its stages, the blobs of its folder, and whether a GPU's health is probed."""
+    """Return the job: its stages, the blobs of its folder, and whether a GPU's health is probed.
+
+    `lease` are the UUIDs of the GPUs that it has for itself; `visible`, where there is anything to
+    hide, is its CUDA_VISIBLE_DEVICES.
+    """
     limited = {} if limit is None else {"limit_s": limit.left_s, "limit_minutes": limit.minutes}
     return {
         **limited,
@@ -35,4 +41,6 @@ def job_record(
         "files": [dict(entry) for entry in files],
         "stop_at_first": stop_at_first,
         "gpu": gpu,
+        "gpus": list(lease),
+        "visible": visible,
     }

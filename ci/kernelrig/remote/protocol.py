@@ -40,7 +40,7 @@ Frame: TypeAlias = dict[str, Any]
 
 HINTS = {
     "full": "free space there, or run `invoke clean --remote {remote}`",
-    "busy": "a host runs one run at a time: wait, or fetch it with `invoke collect`",
+    "busy": "a GPU and a work folder have one run at a time: `--wait MINUTES` waits for it",
 }
 
 

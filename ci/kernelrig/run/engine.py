@@ -197,7 +197,7 @@ def _assign(p: RunSpec) -> list[Assigned]:
     if p.remote is not None:
         from kernelrig.run.executors.host import HostExecutor
 
-        found.append((HostExecutor(p.remote, p.stop_at_first, p.system_cuda), others))
+        found.append((HostExecutor(p.remote, p.stop_at_first, p.system_cuda, p.wait_s), others))
     elif others:
         from kernelrig.run.executors.emulator import EmulatorExecutor
 

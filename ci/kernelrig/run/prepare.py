@@ -78,6 +78,8 @@ def prepare(root: Path, request: Request, *, described: bool = False) -> RunSpec
     wanted = {} if described else prepared.wanted
     tools = tools_of(root, wanted, system_cuda=request.system_cuda)
     plan = replace(prepared.plan, stages=(BUILD, *prepared.plan.stages))
+    if isinstance(request, RunRequest | BenchRequest):
+        prepared = replace(prepared, wait_s=request.wait_s)
     return replace(
         prepared, purpose=purpose, plan=plan, tools=tools, system_cuda=request.system_cuda
     )

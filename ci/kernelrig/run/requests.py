@@ -103,6 +103,7 @@ class RunRequest:
     seed: int | None = None
     profile_plans: tuple[str, ...] = ()
     before: str = ""
+    wait_s: float = 0.0
 
 
 ROUNDS, LEAST_ROUNDS = 7, 2
@@ -128,6 +129,7 @@ class BenchRequest:
     force: bool = False
     system_cuda: bool = False
     seed: int | None = None
+    wait_s: float = 0.0
 
     def count_rounds(self, *, relay: bool) -> int:
         if self.rounds is not None:

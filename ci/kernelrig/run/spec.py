@@ -48,7 +48,7 @@ class RunSpec:
     `wanted` are the builds by their place: empty = the run's own, a variant that a stage names, a
     candidate's letter, the self-test. Without a remote the run stays on this machine. `seed` is
     what the plan's seeds stand for; None = themselves. `only` are the stages that --only left. `on`
-    is the engine of sets of tunables.
+    is the engine of sets of tunables. `wait_s` is how long a run that has the GPU is waited for.
     """
 
     kernel: Kernel
@@ -71,6 +71,7 @@ class RunSpec:
     accept: bool = False
     system_cuda: bool = False
     on: str = "local"
+    wait_s: float = 0.0
 
 
 def find_tools(

@@ -17,7 +17,7 @@ from kernelrig.cli.flag_values import (
 )
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
-from kernelrig.cli.tasks.flags import BUILD, KERNEL, REMOTE, REQUIRE, RUN, SEED, SYSTEM_CUDA
+from kernelrig.cli.tasks.flags import BUILD, KERNEL, REMOTE, REQUIRE, RUN, SEED, SYSTEM_CUDA, WAIT
 
 if TYPE_CHECKING:
     from kernelrig.model import Run
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         "gate": "exit 1 if it is slower than the baseline by more than this percentage",
         "require_device": REQUIRE,
         "seed": SEED,
+        "wait": WAIT,
         "dry_run": "print plan, minutes and price; compile nothing, connect to no host",
     },
 )
@@ -52,6 +53,7 @@ def remote_test(
     gate: str = "",
     require_device: str = "",
     seed: str = "",
+    wait: str = "",
     dry_run: bool = False,
 ) -> Reply:
     """Ship a build to a host, run the plan there, bring back results, JUnit and a summary."""
@@ -70,6 +72,7 @@ def remote_test(
         gate_percent=optional_number("gate", gate),
         require_device=require_device,
         seed=optional_seed("seed", seed),
+        wait_s=60 * (optional_number("wait", wait) or 0.0),
     )
     if dry_run:
         return Reply(engine.describe_plan(project_root(), request))
@@ -109,6 +112,7 @@ def _profiled(run: Run) -> Reply:
         "require_device": REQUIRE,
         "seed": SEED,
         "system_cuda": SYSTEM_CUDA,
+        "wait": WAIT,
         "dry_run": "print what ncu would be asked, minutes and price; connect to no host",
     },
 )
@@ -122,6 +126,7 @@ def profile(
     require_device: str = "",
     seed: str = "",
     system_cuda: bool = False,
+    wait: str = "",
     dry_run: bool = False,
 ) -> Reply:
     """Profile launches with Nsight Compute on a host: each plan asks a question, rules answer."""
@@ -141,6 +146,7 @@ def profile(
         system_cuda=system_cuda,
         require_device=require_device,
         seed=optional_seed("seed", seed),
+        wait_s=60 * (optional_number("wait", wait) or 0.0),
     )
     if dry_run:
         return Reply(engine.describe_plan(project_root(), request))
@@ -166,6 +172,7 @@ def profile(
         "seed": SEED,
         "force": "compare even if GPU, driver, power limit or regime differ",
         "system_cuda": SYSTEM_CUDA,
+        "wait": WAIT,
         "dry_run": "print the slots in their order, minutes and price; connect to no host",
     },
 )
@@ -185,6 +192,7 @@ def bench(
     seed: str = "",
     force: bool = False,
     system_cuda: bool = False,
+    wait: str = "",
     dry_run: bool = False,
 ) -> Reply:
     """Compare builds, run in turn on one host: faster, slower or inconclusive, with intervals."""
@@ -208,6 +216,7 @@ def bench(
         force=force,
         seed=optional_seed("seed", seed),
         system_cuda=system_cuda,
+        wait_s=60 * (optional_number("wait", wait) or 0.0),
     )
     if dry_run:
         return Reply(engine.describe_plan(project_root(), request))

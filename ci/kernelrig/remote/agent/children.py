@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -62,12 +63,14 @@ class Children:
         self.cancelled = False
         self.escaped = False
         self.beaten = 0.0
+        self.on_beat: Callable[[], None] = lambda: None
 
     def beat(self) -> None:
         """Renew the heartbeat file, at most once per BEAT_S."""
         if time.monotonic() - self.beaten >= BEAT_S:
             self.beaten = time.monotonic()
             daemon.beat(self.run)
+            self.on_beat()
 
     def start(
         self, argv: list[str], folder: Path, env: dict[str, str], out: BinaryIO, err: BinaryIO

@@ -13,6 +13,7 @@ from .disk import free_bytes
 from .distribution import system_facts
 from .gpu_figures import driver_figures, with_figures
 from .kernel_log import xid_errors
+from .lease import holder_of
 from .process_table import run_tool
 from .refusal import Json
 from .tools import PROBE_S, TOOL_VERSIONS, describe_tool, find_tool
@@ -130,7 +131,7 @@ def gather_facts(workdir: Path) -> Json:
         xids = pool.submit(xid_errors) if smi else None
     found = with_figures(gpus.result(), driver.result()) if gpus and driver else []
     more = condition.result() if condition else {}
-    found = [{**more.get(gpu["uuid"], {}), **gpu} for gpu in found]
+    found = [{**more.get(gpu["uuid"], {}), **gpu, "lease": holder_of(gpu["uuid"])} for gpu in found]
     return {
         **system_facts(),
         "hostname": platform.node(),

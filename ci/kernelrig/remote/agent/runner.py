@@ -17,7 +17,8 @@ from .disk import disk_reason
 from .gpu_health import HEALTH_S, health_argv, parse_health
 from .integrity import Change, Integrity
 from .journal import Ending, Journal, utc_now
-from .refusal import Json
+from .lease import Lease, longest_s
+from .refusal import Json, Refused
 from .result_cache import ResultCache
 from .stage_folder import StageFolder
 from .workdir import RESULT_CACHE
@@ -37,6 +38,7 @@ class Runner:
         self.job: Json = json.loads((run / "job.json").read_bytes())
         self.journal = Journal(run, echo=lock is None)
         self.children = Children(run)
+        self.lease = Lease(run.name, self.job.get("gpus", []), longest_s(self.job))
         self.cache = ResultCache(run.parent.parent / RESULT_CACHE)
         self.integrity: Integrity
         self.began = time.monotonic()
@@ -52,6 +54,7 @@ class Runner:
             signal.signal(ignored, signal.SIG_IGN)
         trouble = adopt_orphans()
         self.children.beat()
+        self.lease_gpus()
         self.journal.write("run_started", run=self.run.name, python=platform.python_version(), **me)
         if trouble:
             self.journal.write("note", text=trouble)
@@ -63,9 +66,26 @@ class Runner:
             self.stop = f"the agent failed: {e!r}"
             self.journal.write("agent_error", detail=traceback.format_exc())
         self.children.end_strays()
+        self.lease.drop()
         if self.lock is not None:
             os.close(self.lock)  # before `finished`, whose reader may launch the next
         self.journal.write("finished", reason=self.stop or "all stages were run")
+
+    def lease_gpus(self) -> None:
+        """Take the lease over from who launched this run, and show its programs these GPUs."""
+        try:
+            self.lease.take()
+        except (OSError, Refused) as e:
+            self.stop = f"no GPU was leased: {e}"
+        self.children.on_beat = self.keep_lease
+        if self.job.get("visible"):
+            os.environ["CUDA_VISIBLE_DEVICES"] = self.job["visible"]
+
+    def keep_lease(self) -> None:
+        """Renew the lease; a run that has lost it ends, as another one has the GPU."""
+        if lost := self.lease.beat():
+            self.children.cancelled = True
+            self.stop = f"the lease was lost: {lost}"
 
     def on_cancel(self, *_: object) -> None:
         self.children.cancelled = True

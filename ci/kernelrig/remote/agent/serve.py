@@ -17,6 +17,7 @@ from .disk import floor_bytes, free_bytes, full_text
 from .facts import gather_facts
 from .follow import cancel, follow
 from .gpu_health import HEALTH_S, health_argv, parse_health
+from .lease import Lease
 from .process_table import run_tool
 from .refusal import Json, Refused
 from .remote_variables import adopt
@@ -44,6 +45,7 @@ class Server:
             "need": self.need,
             "put": self.put,
             "launch": self.launch,
+            "queue": self.queue,
             "follow": self.follow,
             "manifest": self.manifest,
             "fetch": self.fetch,
@@ -133,7 +135,12 @@ class Server:
     # runs
 
     def launch(self, request: Json) -> Json:
-        return {"already": not launch(self.workdir, request["job"], self.archive)}
+        wait = bool(request.get("wait"))
+        return launch(self.workdir, request["job"], self.archive, wait=wait)
+
+    def queue(self, request: Json) -> Json:
+        """Return whether GPUs are free for a run, which waits for them while this process lives."""
+        return Lease(request["run"], request["gpus"], 0.0).await_turn()
 
     def follow(self, request: Json) -> Json:
         return follow(

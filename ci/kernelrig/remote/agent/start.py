@@ -12,6 +12,7 @@ from .blobs import Blobs, unpack_tar
 from .daemon import ARCHIVE, start_daemon
 from .disk import safe_relative, sha256_head, write_file
 from .journal import lay_ballast
+from .lease import Held, Lease, longest_s
 from .process_table import POLL_S
 from .refusal import Json, Refused
 from .workdir import InUse, Workdir
@@ -20,16 +21,22 @@ LAUNCH_S = 120.0
 """What a launch may take: tools of 60 MB are unpacked."""
 
 
-def launch(workdir: Workdir, job: Json, archive: bytes) -> bool:
-    """Start the job's run; false if it was started before: launched twice, it runs once."""
+def launch(workdir: Workdir, job: Json, archive: bytes, *, wait: bool = False) -> Json:
+    """Start the job's run; `already` if it was started before: launched twice, it runs once.
+
+    Its GPUs are leased first, and `notes` says what stale leases that broke. One that may `wait`
+    joins their queue where they are not free, and is refused all the same.
+    """
     run = workdir.run_folder(job["run"])
+    lease = Lease(run.name, job.get("gpus", []), longest_s(job))
     lock = claim(workdir, run)
     if lock is None:
         # The reply to the first launch was lost with its connection.
         if json.loads((run / "job.json").read_bytes()) == job:
-            return False
+            return {"already": True, "notes": []}
         raise Refused(f"run {run.name} is already on this host, with another job")
     try:
+        lease.take(wait=wait)
         workdir.end_orphans()
         shutil.rmtree(run, ignore_errors=True)
         lay_out(run, job, workdir.blobs)
@@ -37,12 +44,16 @@ def launch(workdir: Workdir, job: Json, archive: bytes) -> bool:
         write_file(run / ARCHIVE, archive)
         write_file(run / "job.json", json.dumps(job).encode())
         start_daemon(run, lock)
+    except Held:
+        raise
     except BaseException:
+        lease.drop()
         shutil.rmtree(run, ignore_errors=True)
         raise
     finally:
+        lease.leave()  # to the daemon, which has taken it over by now
         os.close(lock)
-    return True
+    return {"already": False, "notes": lease.broken}
 
 
 def claim(workdir: Workdir, run: Path) -> int | None:

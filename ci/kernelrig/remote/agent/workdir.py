@@ -1,7 +1,7 @@
 """The agent's folder on the host: blobs, runs, cached results, and the lock that runs share.
 
-The lock is per folder, not per machine: runs under two workdirs of one host, or of two users, hold
-two locks and may disturb each other. The facts show it: they list the processes on the GPU.
+The lock is per folder, not per machine; what keeps runs of other folders and users off a GPU is its
+lease.
 """
 
 from __future__ import annotations

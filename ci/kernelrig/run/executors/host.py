@@ -31,11 +31,15 @@ class HostExecutor:
     remote: Remote
     stop_at_first: bool = False
     system_cuda: bool = False
+    wait_s: float = 0.0
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         upload = upload_set(directory, system_cuda=self.system_cuda)
         began = time.monotonic()
         with connect(self.remote, root=directory.root) as link:
+            until = time.monotonic() + self.wait_s if self.wait_s else 0.0
+            if until and directory.device is DeviceKind.GPU:
+                link.await_gpus(directory.run.id, until)
             known = replace(directory.remote, host_key=link.host_key)
             directory.save(replace(directory.run, remote=known, host=link.facts))
             preflight = directory.preflight
@@ -44,7 +48,7 @@ class HostExecutor:
             if ended or not any(s.kind.on_host for s in planned):
                 _note_held(directory, began)
                 return
-            self._launch(directory, link, upload, began)
+            self._launch(directory, link, upload, began, until)
             bring_back(directory, link)
             _note_held(directory, began)
         yield from (s for s in planned if s.kind.on_host)
@@ -55,7 +59,12 @@ class HostExecutor:
         return judge_stage(directory, stage)
 
     def _launch(
-        self, directory: RunDirectory, link: HostLink, upload: UploadSet, began: float
+        self,
+        directory: RunDirectory,
+        link: HostLink,
+        upload: UploadSet,
+        began: float,
+        until: float,
     ) -> None:
         run = directory.run
         jobs = stages.stage_jobs(
@@ -80,7 +89,15 @@ class HostExecutor:
             minutes, limit = self.remote.limit_minutes, None
             if minutes is not None:
                 limit = TimeLimit(minutes, max(0.0, began + 60 * minutes - time.monotonic()))
-            link.launch(run.id, jobs, upload.files, stop_at_first=self.stop_at_first, limit=limit)
+            link.launch(
+                run.id,
+                jobs,
+                upload.files,
+                stop_at_first=self.stop_at_first,
+                lease=directory.device is DeviceKind.GPU,
+                wait_until=until,
+                limit=limit,
+            )
         except HostRefused:  # nothing was started, so there will be nothing to collect
             directory.save(replace(run, shipped=shipped))
             raise

@@ -36,6 +36,7 @@ def gpu_checks(builds: Sequence[Build], host: Host, remote: RecordedRemote) -> I
         yield Check(f"compute capability for {arch}", _capability(arch, found, name))
     yield Check("driver", _driver(builds, host))
     yield Check("MIG", _mig(gpu.get("mig.mode.current", ""), name))
+    yield Check("lease", _lease(host))
     yield _in_use(host)
 
 
@@ -55,6 +56,16 @@ def _mig(mode: str, name: str) -> Verdict:
             f"MIG is on for {name}: a slice is not the GPU; switch it off with `nvidia-smi -mig 0`"
         )
     return passed(f"MIG {mode or 'not supported'}")
+
+
+def _lease(host: Host) -> Verdict:
+    """Judge whether another run has one of the GPUs that this one is to have for itself."""
+    meant = [g for g in host.gpus if g.get("uuid", "") in host.leased] or [host.gpu]
+    held = next((text for g in meant if (text := g.get("lease", ""))), "")
+    if held:
+        return broken(f"{held}; wait for it with `--wait MINUTES`")
+    unseen = "runs in other containers of the machine are not seen" if host.container else ""
+    return passed("no other run has the GPU", unseen)
 
 
 def _in_use(host: Host) -> Check:

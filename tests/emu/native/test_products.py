@@ -88,21 +88,24 @@ def test_the_core_makes_the_same_bits_with_vectors_of_any_width(march: str, tmp_
         compare(library, adds)
 
 
-def test_an_element_is_added_up_k_after_k_with_every_step_rounded_and_then_d() -> None:
-    one, tiny, large = np.float32(1), np.float32(2.0**-13), np.float32(2.0**24)
-    rows = {
-        # large + 1 is large again: from the other end the sum would be 1
-        (large, one, -large): 0.0,
-        (large, -large, one): 1.0,
-        # (1 + 2^-13)^2 loses its last bit before -1 is added: a fused step would keep it
-        (one + tiny, -one): 2.0**-12,
-    }
-    for row, expected in rows.items():
-        a = np.array([row], np.float32)
-        b = np.array([[row[0] if row[0] == one + tiny else one, *([one] * (len(row) - 1))]])
-        assert multiply(a, b.astype(np.float32)) == np.float32(expected)
-    d = np.full((1, 1), large)
-    multiply_into(np.ones((1, 3), np.float32), np.ones((1, 3), np.float32), d, True)
-    assert d == large + np.float32(
-        4
-    )  # 3 is added at once, and rounds to 4; one by one would be lost
+LARGE, MORE = 2.0**24, 1 + 2.0**-13
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ((LARGE, 1, -LARGE), (1, 1, 1), 0),  # 1 is lost; from the other end the sum would be 1
+        ((LARGE, -LARGE, 1), (1, 1, 1), 1),
+        ((-1, MORE), (1, MORE), 2.0**-12),  # a fused step would keep 2^-26 of the product
+    ],
+)
+def test_an_element_is_added_up_in_the_order_of_k_with_every_step_rounded(
+    a: tuple[float, ...], b: tuple[float, ...], expected: float
+) -> None:
+    assert multiply(np.array([a], np.float32), np.array([b], np.float32)) == np.float32(expected)
+
+
+def test_d_is_added_last() -> None:
+    ones, d = np.ones((1, 3), np.float32), np.full((1, 1), LARGE, np.float32)
+    multiply_into(ones, ones, d, True)
+    assert d == LARGE + 4  # of 3 at once; each 1 alone would be lost

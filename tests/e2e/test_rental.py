@@ -22,29 +22,28 @@ from tests.e2e.project import Answer, MakeProject, Project
 from tests.rental.stand_in import StandIn
 
 
+@pytest.mark.parametrize("used", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_host_is_rented_used_and_given_back(
-    make: MakeProject, host: LoopbackHost, tmp_path: Path
+    make: MakeProject, host: LoopbackHost, tmp_path: Path, used: bool
 ) -> None:
     project, provider = make(), StandIn.make(tmp_path / "state", host.remote())
-    provider.write(
-        project.root, identity_file=str(host.sshd.identity), workdir=str(host.workdir), boot_s=5.0
-    )
-    answer = project.invoke("remote-test", "--remote", "rented", "--kernel", "passes")
-    assert (answer.exit_code, answer.sentences) == (
-        2,
-        ["remote 'rented' is not up; `invoke up rented` rents it"],
-    )
-    answer = project.invoke("up", "rented")
+    at = {"identity_file": str(host.sshd.identity), "workdir": str(host.workdir)}
+    provider.write(project.root, **at, boot_s=5.0, on_idle=("true",))
+    answer = project.invoke("up", "rented", "--down-after", "60")
+    watch = host.workdir / "idle.json"
+    assert json.loads(watch.read_text()) == {"argv": ["true"], "idle_s": 3600.0}
+    watch.unlink()  # and so the watch ends
     assert (answer.exit_code, len(answer.sentences)) == (0, 1)
     assert answer.sentences[0].startswith("still billed: remote 'rented' since 20")
     assert config.load_remotes(project.root)["rented"].host_key == host.sshd.host_key
 
-    ran = project.test("passes", "quick", remote="rented")
-    assert (ran.exit_code, len(ran.sentences)) == (0, 1)
-    assert ran.sentences[0].startswith("still billed: remote 'rented' since 20")
+    if used:
+        ran = project.test("passes", "quick", remote="rented")
+        assert (ran.exit_code, len(ran.sentences)) == (0, 1)
+        assert ran.sentences[0].startswith("still billed: remote 'rented' since 20")
 
-    cost = r"held for 0\.[0-9] min, cost 0\.[0-9]{2} at 5\.00 an hour"
-    assert re.search(cost, (ran.folder / "summary.md").read_text())
+        cost = r"held for 0\.[0-9] min, cost 0\.[0-9]{2} at 5\.00 an hour"
+        assert re.search(cost, (ran.folder / "summary.md").read_text())
 
     answer = project.invoke("down", "rented")
     assert (answer.exit_code, answer.sentences) == (0, [])

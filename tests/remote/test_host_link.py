@@ -316,6 +316,29 @@ def test_a_run_at_its_limit_ends_after_its_stage_although_no_client_is_there(
     assert log.read_text() == "whole\n"
 
 
+def test_a_host_that_nobody_uses_ends_itself_and_one_with_a_run_does_not(host: LocalHost) -> None:
+    link, ended, over = host.link(), host.workdir / "ended", host.workdir / "over"
+    link.launch(
+        "run-1", [job("smoke", shell("a", f"sleep 1; touch {over}"))], {}, stop_at_first=False
+    )
+    link.watch_idle(["sh", "-c", f"test -e {over}; echo $? > {ended}"], 0.2)
+    link.close()
+    try:
+        assert await_text(ended) == "0\n"  # after the run, whose last command made `over`
+        log = (host.workdir / "idle.log").read_text()
+        assert " idle: ['sh', '-c', " in log
+    finally:
+        (host.workdir / "idle.json").unlink()
+
+
+def await_text(path: Path) -> str:
+    deadline = time.monotonic() + 30
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < deadline, f"never written: {path}"
+        time.sleep(0.01)
+    return path.read_text()
+
+
 def test_a_run_id_is_never_used_for_another_job(host: LocalHost) -> None:
     host.run([job("smoke")])
     with pytest.raises(RemoteError) as error:

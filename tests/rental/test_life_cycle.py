@@ -148,6 +148,14 @@ def test_only_one_up_or_down_of_a_remote_is_at_work(tmp_path: Path, stand_in: St
     assert stand_in.hosts == []
 
 
+def test_a_host_that_is_to_end_itself_must_know_how_before_it_is_rented(
+    tmp_path: Path, stand_in: StandIn
+) -> None:
+    with pytest.raises(ConfigError, match="--down-after needs 'on_idle' of 'rented'"):
+        life_cycle.up(tmp_path, "rented", nobody, down_after=5.0)
+    assert (stand_in.hosts, still_billed(tmp_path)) == ([], ())
+
+
 def test_a_damaged_record_is_named_and_never_passed_over(tmp_path: Path, stand_in: StandIn) -> None:
     (tmp_path / "artifacts/rentals").mkdir(parents=True)
     (tmp_path / "artifacts/rentals/kernelrig-x.json").write_text("{")

@@ -303,6 +303,11 @@ class HostLink:
             raise ProtocolError(f"the host's reply has no good 'freed_bytes': {freed}")
         return freed
 
+    def watch_idle(self, argv: Sequence[str], idle_s: float) -> None:
+        """Have the host run `argv` once nobody has used the workdir for `idle_s`."""
+        request = {"op": "watch_idle", "argv": list(argv), "idle_s": idle_s}
+        self._value(request, "watched", (bool,))
+
     def health(self) -> tuple[bool | None, str]:
         """Run an addition on the GPU: healthy or not, None without a GPU, and the detail."""
         answer = self._persist(lambda session: session.ask({"op": "health"}))

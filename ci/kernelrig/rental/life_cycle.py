@@ -30,9 +30,17 @@ Ask = Callable[[str], str]
 _UNREADABLE = (RemoteError, ProtocolError)
 
 
-def up(root: Path, name: str, ask: Ask) -> str:
-    """Rent the host of a remote, or go on with what an earlier `up` began; pin its key."""
+def up(root: Path, name: str, ask: Ask, down_after: float | None = None) -> str:
+    """Rent the host of a remote, or go on with what an earlier `up` began; pin its key.
+
+    With `down_after` the host runs `on_idle` itself once it was not used for so many minutes.
+    """
     remote = _rentable(root, name)
+    if down_after is not None and not remote.on_idle:
+        raise ConfigError(
+            f"--down-after needs 'on_idle' of '{name}': what the host runs to end itself",
+            "write it into remotes.local.yaml, as [shutdown, -h, now]",
+        )
     with rental_file.held(root, name) as lock:
         cycle = LifeCycle(root, remote, Provider(remote, lock), ask)
         found = rental_file.open_of(root, name)
@@ -40,7 +48,13 @@ def up(root: Path, name: str, ask: Ask) -> str:
             requests = ", ".join(rental.request for rental in found)
             raise RemoteError(f"'{name}' has {len(found)} requests: {requests}", _give_back(name))
         host = cycle.rented(found[0] if found else None)
-        cycle.reach(host)
+        reached = cycle.reach(host)
+    if down_after is not None:
+        from kernelrig.remote import connect
+
+        with connect(reached, root=root) as link:
+            link.watch_idle(remote.on_idle, 60 * down_after)
+        say(f"'{name}' ends itself after {down_after:g} min without a run or a request")
     where = f"{host.address}:{host.port}" if host.port else host.address
     return f"'{name}' is up at {where}; try `invoke remote-test --remote {name}`"
 
@@ -201,7 +215,7 @@ class LifeCycle:
             f"`invoke up {name}` waits again; {_give_back(name)}",
         )
 
-    def reach(self, host: Listed) -> None:
+    def reach(self, host: Listed) -> Remote:
         """Pin the key of the host, and write its address into remotes.local.yaml."""
         from kernelrig.remote.ssh.channel import LinkLost
         from kernelrig.remote.ssh.host_key_pinning import resolve_remote
@@ -212,7 +226,7 @@ class LifeCycle:
         if (known.host, known.port, known.user) == (host.address, host.port, user):
             pinned = known.host_key and parse_host_key(known.host_key).fingerprint
             if pinned and host.fingerprint in ("", pinned):
-                return
+                return known
         address = f"[{host.address}]" if ":" in host.address else host.address
         target = f"{user}@{address}" if user else address
         target = f"{target}:{host.port}" if host.port else target
@@ -237,6 +251,7 @@ class LifeCycle:
             known, host=shown.host, port=shown.port, user=shown.user, host_key=shown.host_key
         )
         config.add_remote(self.root, reached, replace=True)
+        return reached
 
     def give_back(self, rental: Rental) -> None:
         """Run `down` for each host of the request until `status` says that none is left."""

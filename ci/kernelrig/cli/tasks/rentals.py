@@ -7,19 +7,30 @@ import sys
 from collections.abc import Callable
 
 from kernelrig.cli.command import command
+from kernelrig.cli.flag_values import optional_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.streams import write_error
+from kernelrig.errors import ConfigError
 
 _ID = "where the provider has no tags: id of the host that its page shows, or none"
 
 
-@command(help={"remote": "a remote with 'up' in remotes.local.yaml", "id": _ID})
-def up(remote: str, id: str = "") -> Reply:
+@command(
+    help={
+        "remote": "a remote with 'up' in remotes.local.yaml",
+        "down_after": "minutes unused after which the host runs 'on_idle' itself; default: never",
+        "id": _ID,
+    }
+)
+def up(remote: str, down_after: str = "", id: str = "") -> Reply:
     """Rent a host, or find the one that was rented; pin its key, write its address."""
     from kernelrig.rental import life_cycle
 
-    return Reply(life_cycle.up(project_root(), remote, _asking(id)))
+    minutes = optional_number("down-after", down_after)
+    if minutes == 0:
+        raise ConfigError("--down-after must be more than 0 minutes")
+    return Reply(life_cycle.up(project_root(), remote, _asking(id), minutes))
 
 
 @command(help={"remote": "a remote with 'down' in remotes.local.yaml", "id": _ID})

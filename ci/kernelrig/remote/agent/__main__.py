@@ -4,6 +4,8 @@ It reads the variables of the remote from stdin, as JSON.
 
 `python -m kernelrig.remote.agent here DIR` runs the same job in the foreground, on the client's own
 machine: no lock, events on stdout as well, and an end when the client ends.
+
+`python agent.pyz watch WORKDIR`: the detached watch that ends a rented host which nobody uses.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import sys
 from pathlib import Path
 
 from .children import end_with_parent
+from .idle_watch import watch
 from .remote_variables import adopt
 from .runner import Runner
 
@@ -25,8 +28,12 @@ def main() -> None:
         end_with_parent()
         Runner(Path(folder), None).main()
         return
+    if mode == "watch":
+        if not os.fork():
+            watch(Path(folder))
+        os._exit(0)
     if mode != "run":
-        sys.exit(f"unknown mode '{mode}' of the agent; known: here, run")
+        sys.exit(f"unknown mode '{mode}' of the agent; known: here, run, watch")
     adopt(json.load(sys.stdin))
     # The parent ends and start_daemon returns; the daemon is left to init, out of sshd's session.
     if os.fork():

@@ -17,6 +17,7 @@ from .disk import floor_bytes, free_bytes, full_text
 from .facts import gather_facts
 from .follow import cancel, follow
 from .gpu_health import HEALTH_S, health_argv, parse_health
+from .idle_watch import arm, note_use
 from .lease import Lease
 from .process_table import run_tool
 from .refusal import Json, Refused
@@ -52,6 +53,7 @@ class Server:
             "cancel": self.cancel,
             "prune": self.prune,
             "health": self.health,
+            "watch_idle": self.watch_idle,
         }
 
     def loop(self) -> None:
@@ -63,6 +65,7 @@ class Server:
             self.wire.working = True
             reply = self.answer(request)
             self.wire.working = False
+            note_use(self.workdir)
             self.wire.send(reply)
 
     def answer(self, request: Json) -> Json:
@@ -94,6 +97,7 @@ class Server:
         self.workdir = Workdir.find(request["workdir"])
         self.workdir.make()
         adopt(request.get("env", {}))
+        self.wire.at_work = lambda: note_use(self.workdir)
         self.wire.idle_s = request.get("idle_s", self.wire.idle_s)
         told = {"workdir": str(self.workdir.path), "python": platform.python_version()}
         return {**told, "utc_s": time.time()}
@@ -176,3 +180,8 @@ class Server:
 
     def health(self, _: Json) -> Json:
         return parse_health(*run_tool(health_argv(), HEALTH_S))
+
+    def watch_idle(self, request: Json) -> Json:
+        """Have a command run here once nobody has used the workdir for `idle_s`."""
+        arm(self.workdir, request["argv"], request["idle_s"], self.archive)
+        return {"watched": True}

@@ -10,7 +10,7 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
 from .disk import CHUNK
@@ -35,6 +35,7 @@ class Wire:
         self.sending = threading.Lock()
         self.held = bytearray()  # whole frames, and of the last one what is not written yet
         self.working = False
+        self.at_work: Callable[[], None] = lambda: None
         self.idle_s = IDLE_S
         self.waiting_since: float | None = time.monotonic()
         self._write(b"\n" + MARKER + b"\n")
@@ -50,6 +51,7 @@ class Wire:
             while True:
                 time.sleep(min(TICK_S, self.idle_s))
                 if self.working:
+                    self.at_work()
                     self.send({"tick": True})
                 since = self.waiting_since
                 if since is not None and time.monotonic() - since > self.idle_s:

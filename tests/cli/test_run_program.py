@@ -28,6 +28,8 @@ def run(*words: str, cwd: Path = ROOT) -> Completed:
         (("run", BASICS, "--arch", "sm_80"), "no GPU of arch 'sm_80' is emulated; known: sm_100a"),
         (("run", BASICS, "--kernel", "["), "--kernel is no regular expression"),
         (("run", BASICS, "--schedules", "0"), "--schedules is from 1 to"),
+        (("record", BASICS, "--launch", "0"), "--launch: numbers start at 1"),
+        (("record", BASICS, "--out", "tests"), "tests is there already"),
         (("run", sys.executable), "is not linked with a shared CUDA runtime"),
         (("doctor", "--", "x"), "only `run` and `record` take words behind --"),
         (("show", "run", "--", "x"), "only `run` and `record` take words behind --"),
@@ -52,6 +54,19 @@ def test_a_race_is_named_at_its_line_and_the_document_has_it(tmp_path: Path) -> 
     assert "part[threadIdx.x] += part[threadIdx.x + step]" in lines[first["line"] - 1]
     assert "sum<<<1, 128>>>" in lines[int(launch["place"].partition(":")[2]) - 1]
     assert answer["program"]["exit_code"] == 0
+
+
+@pytest.mark.long
+def test_a_recorded_race_is_found_again_by_emulate(tmp_path: Path) -> None:
+    (tmp_path / "prog.cu").write_text((PROGRAMS / "basics.cu").read_text())
+    done = run("record", "prog.cu", "--", "race", cwd=tmp_path)
+    assert done.exit_code == 1
+    assert "recorded: 1 launch, " in done.stdout
+    assert done.stdout.endswith("next: ci/invoke emulate --launch prog-launches/launch.json\n")
+    again = run("emulate", "--launch", "prog-launches/launch.json", cwd=tmp_path)
+    assert again.exit_code == 1
+    said = [line for line in done.stdout.splitlines() if line.startswith(("error: ", "prog.cu:"))]
+    assert [line for line in again.stdout.splitlines() if line in said] == said
 
 
 @pytest.mark.long

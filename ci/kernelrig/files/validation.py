@@ -119,7 +119,7 @@ def _complaints(kind: type, value: object, errors: Iterable[ErrorDetails]) -> It
     wanted: dict[Loc, list[str]] = {}
     inputs: dict[Loc, object] = {}
     for error in errors:
-        loc = error["loc"][1:]
+        loc = _without_members(value, error["loc"][1:])
         if error["type"] == "missing":
             yield Complaint(loc, f"missing key '{loc[-1]}' in {called(loc[:-1])}")
         elif error["type"] == "unexpected_keyword_argument":
@@ -158,6 +158,20 @@ def _shown(value: object) -> str:
     return f"'{short}'" if isinstance(value, str) else short
 
 
+def _without_members(value: object, loc: Loc) -> Loc:
+    """Return the path without the names of a union's members, which lead through no value."""
+    found: list[str | int] = []
+    for i, step in enumerate(loc):
+        if isinstance(value, dict) and step in value:
+            value = value[str(step)]
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        elif i < len(loc) - 1:
+            continue
+        found.append(step)
+    return tuple(found)
+
+
 def _existing(value: object, loc: Loc) -> Loc:
     """Return the leading part of `loc` that exists in `value`."""
     for i, step in enumerate(loc):
@@ -173,7 +187,8 @@ def _existing(value: object, loc: Loc) -> Loc:
 def _type_at(kind: Any, loc: Loc) -> type:  # noqa: ANN401 - a type form: int, dict[str, X], X | None
     """Return the dataclass at `loc` according to the record's type hints."""
     if isinstance(kind, types.UnionType):
-        kind = next(member for member in typing.get_args(kind) if member is not types.NoneType)
+        members = [m for m in typing.get_args(kind) if m is not types.NoneType]
+        kind = next((m for m in members if typing.get_args(m)), members[0])
     if not loc:
         return typing.cast("type", kind)
     if dataclasses.is_dataclass(kind):

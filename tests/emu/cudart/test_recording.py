@@ -122,6 +122,22 @@ def test_launches_that_are_asked_for_are_recorded_with_what_the_others_wrote(
     assert left.tolist() == [1 + 5.0 * i for i in range(300)]
 
 
+def test_of_a_large_allocation_the_parts_that_were_read_are_kept(
+    tmp_path: Path, cuda_toolchain: Toolchain
+) -> None:
+    folder = tmp_path / "made"
+    with Recorder(folder, "basics.cu", 1, 0) as recorder:
+        ran = run_compiled(
+            "basics", cuda_toolchain, "add", "1000000", schedules=1, ctas=4, witness=recorder
+        )
+        recorder.finish()
+    assert recorder.stored_bytes < 1 << 19, "of 8,000,000 that both arrays have"
+    how = HowToRun(Schedule(engine="native"), 1, ALL_OBSERVERS, jobs=1)
+    again = replay(folder / FILE, read_sequence(folder / FILE), how, lambda _: None)
+    assert list(map(comparable, again.launches)) == list(map(comparable, ran.run.launches))
+    assert (again.notes, [one.ctas for one in again.launches]) == ((), [4, 4])
+
+
 def test_a_program_that_is_refused_leaves_no_folder(
     tmp_path: Path, cuda_toolchain: Toolchain
 ) -> None:

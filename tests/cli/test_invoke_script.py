@@ -356,7 +356,7 @@ def test_a_question_installs_nothing_that_only_its_task_needs(machine: Machine) 
     assert machine.locks == [["build", "base"]]
 
 
-def test_a_dry_run_builds_and_so_needs_the_compiler(machine: Machine) -> None:
+def test_a_dry_run_asks_for_the_compiler_that_its_run_needs(machine: Machine) -> None:
     machine.add_python()
     done = machine.invoke("remote-test", "--dry-run")
     assert done.exit_code == 4

@@ -97,6 +97,14 @@ def test_runs_that_wait_get_the_gpu_in_their_order() -> None:
     waiting[1].drop()
 
 
+def test_one_that_no_longer_waits_is_before_nobody_and_leaves_no_file(folder: Path) -> None:
+    assert Lease("run-a", [GPU], 60.0).await_turn()["free"]
+    (waits,) = folder.glob("*.wait")
+    change(waits, start=1)
+    taken("run-b").drop()
+    assert [path.name for path in folder.iterdir()] == [f"{GPU}.mutex"]
+
+
 def test_the_daemon_takes_over_what_the_launch_leased_also_past_a_queue() -> None:
     launched, queued = taken("run-a"), Lease("run-b", [GPU], 60.0)
     assert not queued.await_turn()["free"]
@@ -169,13 +177,15 @@ def test_nothing_is_opened_or_removed_through_a_link(folder: Path, tmp_path: Pat
     assert victim.read_text() == "precious"
 
 
-@pytest.mark.parametrize("kind", ["link", "file"])
+@pytest.mark.parametrize("kind", ["link", "file", "private"])
 def test_a_folder_that_is_none_is_refused_with_what_to_do(
     folder: Path, tmp_path: Path, kind: str
 ) -> None:
     if kind == "link":
         (tmp_path / "elsewhere").mkdir()
         folder.symlink_to(tmp_path / "elsewhere")
+    elif kind == "private":
+        folder.mkdir(0o755)
     else:
         folder.write_text("")
     with pytest.raises(Refused, match=r"no GPU can be leased: .*; remove it, or name another"):

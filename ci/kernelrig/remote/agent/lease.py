@@ -96,11 +96,14 @@ class Lease:
         holders = self._holders(folder, gpu)
         if not holders and self._renews(folder, gpu):
             return "", 1
-        waiting = sorted(
-            (record["asked"], record["run"])
-            for record, trouble in records(folder, gpu_key(gpu), "wait")
-            if not trouble
-        )
+        waiting = []
+        for record, trouble in records(folder, gpu_key(gpu), "wait"):
+            if not trouble:
+                waiting.append((record["asked"], record["run"]))
+            elif record["uid"] == os.geteuid():
+                with contextlib.suppress(OSError):
+                    os.unlink(record["file"], dir_fd=folder)
+        waiting.sort()
         own = [i for i, (_, run) in enumerate(waiting) if run == self.run]
         ahead = own[0] if own else len(waiting)
         if holders:
@@ -247,7 +250,7 @@ def records(folder: int, key: str, kind: str) -> Iterator[tuple[Json, str]]:
         found = re.fullmatch(rf"{re.escape(key)}\.([0-9]{{1,10}})(\.[0-9a-f]{{12}})?\.{kind}", name)
         record = parse(read_owned(folder, name, int(found.group(1)))) if found else None
         if found and record:
-            record["uid"] = int(found.group(1))
+            record.update(uid=int(found.group(1)), file=name)
             yield record, stale(record)
 
 

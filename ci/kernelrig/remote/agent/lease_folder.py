@@ -33,29 +33,25 @@ def open_folder() -> Iterator[int]:
     hint = f"remove it, or name another folder as {VARIABLE} in this remote's `env`"
     try:
         with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o700)
+            make_shared(path)
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as e:
         raise Refused(f"no GPU can be leased: {path}: {e.strerror}; {hint}") from e
     try:
-        found = os.fstat(folder)
-        if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != MODE:
-            os.fchmod(folder, MODE)  # just made: mkdir applies the umask
-        elif stat.S_IMODE(found.st_mode) != MODE and not _becomes_shared(folder):
+        if stat.S_IMODE(os.fstat(folder).st_mode) != MODE:
             raise Refused(f"no GPU can be leased: {path} is not shared (mode 1777); {hint}")
         yield folder
     finally:
         os.close(folder)
 
 
-def _becomes_shared(folder: int) -> bool:
-    """Wait for the user who is making it."""
-    limit = time.monotonic() + 1.0
-    while stat.S_IMODE(os.fstat(folder).st_mode) != MODE:
-        if time.monotonic() > limit:
-            return False
-        time.sleep(POLL_S)
-    return True
+def make_shared(path: str) -> None:
+    """Make the folder with its mode at once: nobody ever sees it with another."""
+    mask = os.umask(0)
+    try:
+        os.mkdir(path, MODE)
+    finally:
+        os.umask(mask)
 
 
 @contextlib.contextmanager

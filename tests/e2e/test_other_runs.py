@@ -26,7 +26,7 @@ def test_a_host_in_use_is_refused_and_nothing_is_left_to_collect(
         since = datetime.fromtimestamp(int(lock), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         sentence = (
             f"host: run {first.name} is using this host since {since};"
-            " a host runs one run at a time: wait, or fetch it with `invoke collect`"
+            " a GPU and a work folder have one run at a time: `--wait MINUTES` waits for it"
         )
         assert (refused.exit_code, refused.sentences) == (4, [sentence])
         assert read_junit(refused.folder) == {

@@ -57,4 +57,4 @@ class StandIn:
     def most_hosts(self) -> int:
         """Return the most hosts that there were at once."""
         log = self.state / "log"
-        return max(map(int, log.read_text().split())) if log.exists() else 0
+        return max(map(int, log.read_text().split() if log.exists() else ()), default=0)

@@ -18,6 +18,7 @@ from kernelrig.model import (
     Outcome,
     RunEntry,
     SourceAnalysis,
+    SweepResult,
     TimingAnalysis,
     Trend,
 )
@@ -169,6 +170,7 @@ class Answer:
     compared: CounterComparison | None = None
     explanation: Explanation | None = None
     program: EmulatedProgram | None = None
+    sweep: SweepResult | None = None
     text: str = ""
     error: ErrorAnswer | None = None
     next_step: str = ""

@@ -60,6 +60,7 @@ def reply_document(task: str, reply: Reply) -> str:
         compared=reply.compared,
         explanation=reply.explanation,
         program=reply.program,
+        sweep=reply.sweep,
         text="" if reply.explanation else reply.text,
         next_step=next_command(run) if run else "",
     )

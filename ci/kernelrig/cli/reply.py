@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Run,
         RunEntry,
         SourceAnalysis,
+        SweepResult,
         TimingAnalysis,
         Trend,
     )
@@ -41,6 +42,7 @@ class Reply:
     compared: CounterComparison | None = None
     explanation: Explanation | None = None
     program: EmulatedProgram | None = None
+    sweep: SweepResult | None = None
     tasks: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -155,6 +155,7 @@ if TYPE_CHECKING:
         StallShare,
         TensorUse,
     )
+    from kernelrig.model.sweep import SweepPhase, SweepResult, SweepRow, TunableSet
     from kernelrig.model.timeline import Flow, Slice, Timeline, Track
     from kernelrig.model.tunable import Tunable
     from kernelrig.model.verdict import (
@@ -305,6 +306,9 @@ __all__ = [
     "StageResult",
     "StallShare",
     "StalledInstruction",
+    "SweepPhase",
+    "SweepResult",
+    "SweepRow",
     "TensorUse",
     "Timed",
     "TimedRun",
@@ -317,6 +321,7 @@ __all__ = [
     "TrendPoint",
     "TriedSet",
     "Tunable",
+    "TunableSet",
     "Usage",
     "Values",
     "Variant",

@@ -64,6 +64,7 @@ class Purpose(StrEnum):
     TEST = "remote-test"
     PROFILE = "profile"
     BENCH = "bench"
+    SWEEP = "sweep"
 
 
 class Pattern(StrEnum):

@@ -79,6 +79,10 @@ _ESTABLISHED: Mapping[Purpose, tuple[tuple[StageKind, ...], str]] = {
     ),
     Purpose.PROFILE: ((StageKind.PROFILE,), "nothing was profiled"),
     Purpose.BENCH: ((StageKind.BENCH,), "nothing was compared"),
+    Purpose.SWEEP: (
+        (StageKind.CHECKSUM, StageKind.EXIT_STATUS, StageKind.BENCH),
+        "no set of tunables was judged",
+    ),
 }
 """What must have passed for a run to pass: a stage of one of these kinds, by what the run is for.
 

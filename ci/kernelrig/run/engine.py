@@ -70,15 +70,20 @@ A check that could not be made is an error of the run, but the GPU stages are st
 
 def run_plan(root: Path, request: Request) -> Run:
     """Carry out a request, from sources to reports."""
-    prepared = prepare(root, request)
-    run = store.new_run(root, prepared)
-    if prepared.remote is not None and prepared.remote.limit_minutes is not None:
-        require_fit(RunDirectory(root, root / store.RUNS / run.id, run), prepared.remote)
+    return run_prepared(root, prepare(root, request))
+
+
+def run_prepared(root: Path, p: RunSpec, opened: Callable[[Run], None] = lambda _: None) -> Run:
+    """Carry out a run that is prepared; `opened` hears of it before anything of it is started."""
+    run = store.new_run(root, p)
+    if p.remote is not None and p.remote.limit_minutes is not None:
+        require_fit(RunDirectory(root, root / store.RUNS / run.id, run), p.remote)
     with held_back():
         directory = store.open_run(root, run)
+        opened(run)
         say(f"run {run.id}")
         _remember(directory)
-        return _carry_out(directory, _assign(prepared))
+        return _carry_out(directory, _assign(p))
 
 
 def build_kernels(root: Path, request: BuildRequest) -> tuple[Build, ...]:
@@ -361,10 +366,9 @@ def _leave_incomplete(directory: RunDirectory, error: BaseException) -> Run:
     else:
         run = replace(directory.run, state="incomplete", missing=(reason,))
     _report_if_possible(directory, run)
-    collect_it = report.next_command(run)
     remote = run.remote.name if run.remote else ""
     known = directory.on_host.format(
-        run=run.id, remote=remote, collect=collect_it, now=rundir.utc_now()
+        run=run.id, remote=remote, collect=report.next_command(run), now=rundir.utc_now()
     )
     say(f"{reason}; {known}")
     if not isinstance(error, KeyboardInterrupt | CiError | OSError):

@@ -36,6 +36,7 @@ from kernelrig.model import (
     Observed,
     Outcome,
     ProfileFigures,
+    Purpose,
     Run,
     StageKind,
     StageRecord,
@@ -52,8 +53,11 @@ _CELL = re.compile(r"(-?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)(?: (.{1,4
 
 
 def observe(folder: Path, run: Run) -> tuple[Observed, ...]:
-    """Return the figures of a finished run; a file of it that cannot be read has none."""
-    if run.state != "finished":
+    """Return the figures of a finished run; a file of it that cannot be read has none.
+
+    Those of a sweep are of builds that kernels.yaml does not name: the sweep has them itself.
+    """
+    if run.state != "finished" or run.purpose is Purpose.SWEEP:
         return ()
     found: list[Observed] = []
     for part in (_builds, _timings, _printed, _bench, _profiles):

@@ -72,17 +72,29 @@ def prepare(root: Path, request: Request, *, described: bool = False) -> RunSpec
             prepared, purpose = prepare_check(root, request), Purpose.CHECK
         case BuildRequest():
             prepared, purpose = prepare_build(root, request), Purpose.BUILD
+    if isinstance(request, RunRequest | BenchRequest):
+        prepared = replace(prepared, wait_s=request.wait_s)
+    return with_build(root, prepared, purpose, system_cuda=request.system_cuda, described=described)
+
+
+def with_build(
+    root: Path,
+    prepared: RunSpec,
+    purpose: Purpose,
+    *,
+    system_cuda: bool,
+    described: bool = False,
+) -> RunSpec:
+    """Return the run with its first stage, and with the tools that its builds need.
+
+    One that is only `described` is never built, and gets none.
+    """
     first = BUILD.name
     if any(s.name == first for s in prepared.plan.stages):
         raise ConfigError(f"plan {prepared.plan.name} has a stage '{first}': each run has its own")
-    wanted = {} if described else prepared.wanted
-    tools = tools_of(root, wanted, system_cuda=request.system_cuda)
+    tools = tools_of(root, {} if described else prepared.wanted, system_cuda=system_cuda)
     plan = replace(prepared.plan, stages=(BUILD, *prepared.plan.stages))
-    if isinstance(request, RunRequest | BenchRequest):
-        prepared = replace(prepared, wait_s=request.wait_s)
-    return replace(
-        prepared, purpose=purpose, plan=plan, tools=tools, system_cuda=request.system_cuda
-    )
+    return replace(prepared, purpose=purpose, plan=plan, tools=tools, system_cuda=system_cuda)
 
 
 def prepare_build(root: Path, request: BuildRequest) -> RunSpec:

@@ -16,6 +16,7 @@ from kernelrig.cli.tasks.runs import (
     profile,
     remote_test,
 )
+from kernelrig.cli.tasks.sweeps import sweep
 
 ns = Collection(
     analyze_source,
@@ -46,6 +47,7 @@ ns = Collection(
     run,
     sass_diff,
     show,
+    sweep,
     test,
     trace,
     up,

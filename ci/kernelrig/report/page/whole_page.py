@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -43,7 +44,27 @@ def render_page(content: Content, drawn: Mapping[str, Html], undrawn: str = "") 
     run = content.run
     emulated = any(s.device is DeviceKind.EMULATOR for s in run.stages)
     title = f"{run_word(run)}: {run.kernel.name} {run.arch}{f' ({EMULATED})' if emulated else ''}"
-    parts = sections(content)
+    said = Footing(run.provenance.kernelrig_version, f"run {run.id}")
+    return lay_out(title, run_sections.banner(content), sections(content), said, drawn, undrawn)
+
+
+@dataclass(frozen=True, slots=True)
+class Footing:
+    """What the foot of a page says: the version that wrote it, and what it is of."""
+
+    version: str
+    of_what: str
+
+
+def lay_out(
+    title: str,
+    banner: Html,
+    parts: Sequence[Section],
+    footing: Footing,
+    drawn: Mapping[str, Html],
+    undrawn: str = "",
+) -> str:
+    """Lay out a page of these parts; the first link skips to the second of them."""
     style, script = _asset("page.css"), _asset("page.js")
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none';"
@@ -62,11 +83,11 @@ def render_page(content: Content, drawn: Mapping[str, Html], undrawn: str = "") 
     names = [tag("li", tag("a", s.title, href=f"#{s.name}")) for s in parts]
     body = tag(
         "body",
-        tag("a", "to the findings", href="#findings", class_="skip"),
-        run_sections.banner(content),
+        tag("a", f"to the {parts[0].name}", href=f"#{parts[0].name}", class_="skip"),
+        banner,
         tag("nav", tag("ul", names), aria_label="sections"),
         tag("main", [_section(s, drawn, undrawn) for s in parts]),
-        _footer(content),
+        _footer(footing),
         tag("div", id="tip", role="status", aria_live="polite", hidden="hidden"),
         tag("script", Html(script)),
     )
@@ -111,9 +132,8 @@ def _are_numbers(rows: Sequence[Sequence[str]], column: int) -> bool:
     return all(cell[:1].isdecimal() or cell[:1] in ("-", "") for cell in cells)
 
 
-def _footer(content: Content) -> Html:
-    run = content.run
-    said = f"kernelrig {run.provenance.kernelrig_version}, run {run.id}"
+def _footer(footing: Footing) -> Html:
+    said = f"kernelrig {footing.version}, {footing.of_what}"
     return tag(
         "footer",
         tag("p", said),

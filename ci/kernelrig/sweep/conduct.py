@@ -1,0 +1,312 @@
+"""A sweep from its first set to its reports; it may end at any instant, and be called again.
+
+static limits, emulation, build   of each set, on an engine: an invalid set never reaches a host
+every element verified            on the host, a stage for each set
+heats                             relays of the best set and some others, until the race is over
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kernelrig import __version__, build, config
+from kernelrig.config.selection import choose_kernel, choose_targets
+from kernelrig.engines import open_engine
+from kernelrig.errors import ConfigError, IncompleteError, RemoteError
+from kernelrig.files.serialization import to_json
+from kernelrig.model import Kernel, Outcome, Remote, Run, SweepResult, TunableSet
+from kernelrig.run.spec import find_tools
+from kernelrig.sweep import host_runs
+from kernelrig.sweep.journal import SWEEPS, Event, Journal, open_journal
+from kernelrig.sweep.racing import MOST_ROUNDS, Heat, exhaustive, slots_of
+from kernelrig.sweep.set_choice import BASE, SweepRequest, select_sets
+from kernelrig.sweep.set_tasks import Row, Workshop, set_items, static_rows
+from kernelrig.sweep.sweep_files import write_outputs
+from kernelrig.sweep.sweep_state import POOL, VERIFIED_TOGETHER, Progress
+from kernelrig.terminal.log import say
+
+CASE = "full"
+MOST_VOID = 4
+"""As many heats in which nothing is measured, one after the other, end the sweep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What is swept: every error that is found without compiling has been raised."""
+
+    root: Path
+    kernel: Kernel
+    arch: str
+    sets: tuple[TunableSet, ...]
+    remote: Remote | None
+    request: SweepRequest
+
+    @property
+    def case(self) -> str:
+        return self.request.case or CASE
+
+
+def prepare_sweep(root: Path, request: SweepRequest) -> Sweep:
+    kernel = choose_kernel(config.load_kernels(root), request.kernel)
+    remote = host_runs.timed_remote(root, request.remote) if request.remote else None
+    wanted = request.arch or (remote.arch if remote else "")
+    arch, _ = choose_targets(kernel, wanted, BASE)[0]
+    if remote is not None and arch != remote.arch:
+        raise ConfigError(
+            f"remote {remote.name} is for {remote.arch}, the sweep for {arch}",
+            "leave --arch out, or name another remote",
+        )
+    sweep = Sweep(root, kernel, arch, select_sets(kernel, arch, request), remote, request)
+    if remote is not None:
+        host_runs.checksum_stage(root, kernel, sweep.case)
+    return sweep
+
+
+def run_sweep(root: Path, request: SweepRequest) -> SweepResult:
+    """Carry out a sweep, or go on with it, and write its reports."""
+    sweep = prepare_sweep(root, request)
+    key, inputs = _inputs(sweep)
+    folder = root / SWEEPS / f"{sweep.kernel.name}-{sweep.arch}-{key[:12]}"
+    with open_journal(folder, inputs) as journal:
+        say(f"sweep {folder.name}: {len(sweep.sets)} sets")
+        why = "it was interrupted"
+        try:
+            why = _go_on(sweep, key, journal)
+        finally:
+            # Whatever ended it: the reports show what is known by then.
+            known = Progress.of(sweep.sets, journal)
+            result = _result(sweep, folder, known, why)
+            write_outputs(root, sweep.kernel, folder, result, known)
+    return result
+
+
+def describe_sweep(root: Path, request: SweepRequest) -> str:
+    """Say what a sweep would do; nothing is compiled, and no host is contacted."""
+    sweep = prepare_sweep(root, request)
+    names = [s.id for s in sweep.sets]
+    kind = "every set is compiled, emulated in a small case and built here"
+    lines = [
+        f"{len(names)} sets of tunables of {sweep.kernel.name} for {sweep.arch}",
+        kind if sweep.kernel.level and sweep.kernel.cuda else "every set is built here",
+    ]
+    if sweep.remote is None:
+        lines.append("no --remote: nothing is verified on a GPU, and nothing is timed")
+    else:
+        least = sum(slots_of(Heat(h.sets, 1)) for h in exhaustive(names, POOL))
+        whole = sum(slots_of(h) for h in exhaustive(names, POOL))
+        each = host_runs.SLOT_S
+        lines.append(
+            f"on {sweep.remote.name}: every element of each set, then heats of up to {POOL} sets;"
+            f" from {least} slots on, {whole} if each set took {MOST_ROUNDS}"
+        )
+        lines.append(
+            f"for a kernel of 1 ms that is {least * each / 60:.1f} to {whole * each / 60:.1f}"
+            " minutes of load (estimated)"
+        )
+    lines += [s.name for s in sweep.sets]
+    return "\n".join(lines)
+
+
+def _inputs(sweep: Sweep) -> tuple[str, dict[str, object]]:
+    """Return a hash of all that decides the results but the host's state, and the first line."""
+    request = build.Request(sweep.kernel, sweep.arch, BASE)
+    tools = find_tools(sweep.root, [request], system_cuda=sweep.request.system_cuda)
+    assert tools is not None, "a request of this tree needs tools"
+    (own,) = build.build_all(sweep.root, [request], tools)
+    named: dict[str, object] = {
+        "kernel": sweep.kernel.name,
+        "arch": sweep.arch,
+        "build": own.key,
+        "record": hashlib.sha256(to_json(sweep.kernel).encode()).hexdigest(),
+        "sets": [s.values for s in sweep.sets],
+        "remote": sweep.remote.name if sweep.remote else "",
+        "case": sweep.case,
+        "version": __version__,
+    }
+    key = hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
+    return key, {"inputs": key, **named}
+
+
+def _go_on(sweep: Sweep, key: str, journal: Journal) -> str:
+    """Do what is left; return why it is not complete, empty if it is."""
+    why = _try_sets(sweep, key, journal)
+    if _default_is_out(sweep, journal):
+        return _why_default(sweep, journal)
+    if why or sweep.remote is None:
+        return why
+    began = time.monotonic()
+    try:
+        for step in _host_steps(sweep, sweep.remote, journal, began):
+            if step:
+                return step
+            if _default_is_out(sweep, journal):
+                return _why_default(sweep, journal)
+    except (RemoteError, IncompleteError) as e:
+        return str(e)
+    return ""
+
+
+def _default_is_out(sweep: Sweep, journal: Journal) -> bool:
+    return sweep.sets[0].id in Progress.of(sweep.sets, journal).bad
+
+
+def _why_default(sweep: Sweep, journal: Journal) -> str:
+    _, outcome, summary = Progress.of(sweep.sets, journal).bad[sweep.sets[0].id]
+    return f"the set of the defaults ends in {outcome.value}, and nothing else was tried: {summary}"
+
+
+def _try_sets(sweep: Sweep, key: str, journal: Journal) -> str:
+    """Try what needs no GPU: the defaults first, as nothing else counts if they are wrong."""
+    known = Progress.of(sweep.sets, journal)
+    left = known.left_to_try()
+    if not left:
+        return ""
+
+    shop = Workshop(sweep.root, sweep.kernel, sweep.arch, sweep.request.system_cuda)
+    lost = 0
+    with open_engine(sweep.request.on) as on:
+        for group in ([s for s in left if s.id == known.default], left):
+            fresh = [s for s in group if s.id not in _tried(journal)]
+            out, facts = static_rows(shop, fresh, on)
+            for one in fresh:
+                if one.id in out:
+                    _note_set(sweep, journal, one, out[one.id])
+            items = set_items(shop, key, [s for s in fresh if s.id not in out], facts)
+            for done in on.run(item for item, _ in items.values()):
+                _, one = items[done.key]
+                if isinstance(done.value, dict):
+                    _note_set(sweep, journal, one, done.value)
+                else:
+                    lost += 1
+                    say(f"{one.name}: error, {done.error}")
+            if _default_is_out(sweep, journal):
+                return ""
+    return f"{lost} sets could not be tried: the errors are above" if lost else ""
+
+
+def _note_set(sweep: Sweep, journal: Journal, one: TunableSet, row: Row) -> None:
+    journal.add("set", id=one.id, **row)
+    count = len(_tried(journal))
+    say(f"{count} of {len(sweep.sets)}: {one.name}: {row['outcome']}, {row['summary']}")
+
+
+def _tried(journal: Journal) -> set[str]:
+    return {str(e["id"]) for e in journal.of("set")}
+
+
+def _host_steps(sweep: Sweep, remote: Remote, journal: Journal, began: float) -> Iterator[str]:
+    """Carry out one run after the other; yield why no more can be, or nothing after each."""
+    budget = sweep.request.budget_minutes
+    by_id = {s.id: s for s in sweep.sets}
+    while True:
+        known = Progress.of(sweep.sets, journal)
+        if known.unfinished is not None:
+            yield _end_run(sweep, journal, known.unfinished, None)
+            continue
+        if known.void >= MOST_VOID:
+            yield f"{known.void} heats, one after the other, measured nothing; see their runs"
+        spent = (time.monotonic() - began) / 60
+        if budget is not None and spent >= budget:
+            yield f"the budget of {budget:g} minutes is spent"
+        if left := known.left_to_verify()[:VERIFIED_TOGETHER]:
+            spec = host_runs.verification(
+                sweep.root, sweep.kernel, left, remote, sweep.case,
+                system_cuda=sweep.request.system_cuda,
+            )  # fmt: skip
+            event: Event = {"kind": "verify", "sets": [s.id for s in left], "rounds": 0}
+        elif heat := known.next_heat():
+            if budget is not None and spent + slots_of(heat) * host_runs.SLOT_S / 60 > budget:
+                yield f"the budget of {budget:g} minutes leaves no room for the next heat"
+            spec = host_runs.heat_run(
+                sweep.root, sweep.kernel, by_id, heat, remote, sweep.case,
+                system_cuda=sweep.request.system_cuda,
+            )  # fmt: skip
+            event = {"kind": "heat", "sets": list(heat.sets), "rounds": heat.rounds}
+        else:
+            return
+        run = host_runs.carry_out(sweep.root, spec, partial(_note_run, journal, event))
+        yield _end_run(sweep, journal, event, run)
+
+
+def _note_run(journal: Journal, event: Event, run: Run) -> None:
+    journal.add("run", run=run.id, **event)
+
+
+def _end_run(sweep: Sweep, journal: Journal, event: Mapping[str, Any], run: Run | None) -> str:
+    """Write what a run has found into the journal; return why the sweep cannot go on, if so.
+
+    Without `run` it is one that an earlier client began. One that stays incomplete is brought back
+    by the next call.
+    """
+    earlier = run is None
+    run = run or host_runs.brought_back(sweep.root, str(event["run"]))
+    if run is None:
+        say(f"nothing is left of run {event['run']} here: its sets are run again")
+        journal.add("dropped", run=event["run"])
+        return ""
+    stopped = host_runs.stopped_by(run)
+    if run.state != "finished":
+        return f"{stopped}; `sweep`, called again, brings it back"
+    if stopped:
+        journal.add("dropped", run=run.id, why=stopped)
+        return "" if earlier else stopped
+    names = [str(name) for name in event["sets"]]
+    if event["kind"] == "verify":
+        results = host_runs.verified(run, names)
+        journal.add("verified", run=run.id, results=results)
+        return "" if results else f"run {run.id} judged none of its sets"
+    _end_heat(sweep, journal, names, int(event["rounds"]), run)
+    return ""
+
+
+def _end_heat(sweep: Sweep, journal: Journal, names: list[str], rounds: int, run: Run) -> None:
+    results, text, where = host_runs.measured(sweep.root, run)
+    if text:
+        number = sum(1 for _ in journal.of("heat")) + 1
+        file, digest = journal.keep_heat(number, text)
+        journal.add(
+            "heat", run=run.id, sets=names, rounds=rounds, results=results,
+            environment=where, file=file, sha256=digest,
+        )  # fmt: skip
+        return
+    failed = {n: said for n, said in results.items() if said[0] == Outcome.FAIL.value}
+    suspected: list[str] = []
+    if sweep.kernel.level and len(failed) == len(names):
+        # A relay that hangs ends for all: each is tried with the best one alone.
+        failed = {names[1]: failed[names[1]]} if len(names) == 2 else {}
+        suspected = names[1:] if not failed else []
+    elif not sweep.kernel.level:
+        failed = {n: said for n, said in results.items() if said[0] != Outcome.PASS.value}
+    journal.add("void", run=run.id, sets=names, results=failed, suspected=suspected)
+
+
+def _result(sweep: Sweep, folder: Path, known: Progress, why: str) -> SweepResult:
+    rows = known.rows()
+    names = [s.id for s in known.in_the_running() if s.id in known.verified]
+    return SweepResult(
+        id=folder.name,
+        folder=str(SWEEPS / folder.name),
+        kernel=sweep.kernel.name,
+        arch=sweep.arch,
+        remote=sweep.remote.name if sweep.remote else "",
+        rows=rows,
+        best=next((r.set.id for r in rows if r.rank == 1), ""),
+        slots=sum(slots_of(Heat(h.sets, h.rounds)) for h in known.heats),
+        exhaustive_slots=sum(map(slots_of, exhaustive(names, POOL))) if names else 0,
+        runs=tuple(known.runs),
+        why=why,
+        default_failed=_failed(known),
+    )
+
+
+def _failed(known: Progress) -> bool:
+    """Return whether the set of the defaults is wrong; an error is the host's or ours."""
+    _, outcome, _ = known.bad.get(known.default, (None, None, ""))
+    return outcome in (Outcome.FAIL, Outcome.SKIP)

@@ -1,0 +1,216 @@
+"""Sets on a host: runs that verify every element of each, and heats, which are relays of `bench`.
+
+Both are runs like any other, with a directory of their own: a client that is killed loses nothing
+of them, and `sweep` goes on with what they left.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kernelrig import build, config
+from kernelrig.bench import differences
+from kernelrig.config.selection import choose, choose_remote, require_case
+from kernelrig.errors import ConfigError
+from kernelrig.files.serialization import from_json
+from kernelrig.model import (
+    Bench,
+    BenchResult,
+    Candidate,
+    DeviceKind,
+    Kernel,
+    Outcome,
+    Plan,
+    Purpose,
+    Remote,
+    Run,
+    Stage,
+    StageKind,
+    TunableSet,
+    draw_seed,
+)
+from kernelrig.run import engine, store
+from kernelrig.run.figures import BENCH_FILE
+from kernelrig.run.prepare import with_build
+from kernelrig.run.spec import BuildSpec, RunSpec
+from kernelrig.sweep.racing import Heat
+from kernelrig.sweep.set_variants import with_sets
+
+HANG_S = 30.0
+"""Of a command that verifies a set: a set that hangs costs this, and is a row."""
+WARMUP_S, SETTLE_S, SAMPLES = 0.1, 1.2, 860
+"""As of `bench`."""
+SLOT_S = WARMUP_S + SAMPLES * 0.001
+Results = dict[str, tuple[str, str]]
+_PREFLIGHT = Stage("preflight", StageKind.PREFLIGHT)
+
+
+def timed_remote(root: Path, name: str) -> Remote:
+    """Return the host that sets are raced on; ConfigError for one that measures no time."""
+    remote = choose_remote(config.load_remotes(root), name)
+    if remote.device is DeviceKind.EMULATOR:
+        raise ConfigError(
+            f"remote {name} is emulated, and a sweep measures times there",
+            "name a host with a GPU, or leave --remote out: sets are emulated before that anyway",
+        )
+    return remote
+
+
+def checksum_stage(root: Path, kernel: Kernel, case: str) -> Stage:
+    """Return how each set is verified: as the plan `default` does, in the case that is timed."""
+    if kernel.level:
+        choose(kernel.cases, case, "case", kernel.name)
+    else:
+        require_case(kernel, case, kernel.name)
+    planned = config.load_plan(root, "default").stages
+    first = next(s for s in planned if s.kind is StageKind.CHECKSUM and s.name == "checksum")
+    return replace(first, case=case, needs=(), time_s=HANG_S)
+
+
+def verification(
+    root: Path,
+    kernel: Kernel,
+    sets: Sequence[TunableSet],
+    remote: Remote,
+    case: str,
+    *,
+    system_cuda: bool,
+) -> RunSpec:
+    """Return the run that verifies sets: a stage for each, so that a hang is that set's alone."""
+    whole = with_sets(kernel, sets)
+    checksum = checksum_stage(root, kernel, case)
+    stages = tuple(replace(checksum, name=s.id, variant=s.id) for s in sets)
+    own = sets[0].id
+    wanted = {
+        "" if s.id == own else s.id: BuildSpec(build.Request(whole, remote.arch, s.id))
+        for s in sets
+    }
+    spec = RunSpec(
+        whole,
+        Plan("sweep", (_PREFLIGHT, *stages)),
+        remote.arch,
+        own,
+        wanted,
+        remote=remote,
+        seed=draw_seed(),
+    )
+    return with_build(root, spec, Purpose.SWEEP, system_cuda=system_cuda)
+
+
+def heat_run(
+    root: Path,
+    kernel: Kernel,
+    sets: Mapping[str, TunableSet],
+    heat: Heat,
+    remote: Remote,
+    case: str,
+    *,
+    system_cuda: bool,
+) -> RunSpec:
+    """Return the run of a heat: a `bench` of its sets, the best one first."""
+    places = ("", *string.ascii_lowercase[1 : len(heat.sets)])
+    own = [with_sets(kernel, [sets[name]]) for name in heat.sets]
+    wanted = {
+        place: BuildSpec(build.Request(k, remote.arch, name))
+        for place, k, name in zip(places, own, heat.sets, strict=True)
+    }
+    candidates = tuple(
+        Candidate(name, place, k, name, remote.arch, key="")
+        for place, k, name in zip(places, own, heat.sets, strict=True)
+    )
+    stage = Stage(
+        "bench",
+        StageKind.BENCH,
+        case=case,
+        time_s=120.0,
+        warmup_s=WARMUP_S,
+        samples=SAMPLES,
+    )
+    processes = min(3, heat.rounds) if kernel.level else 0
+    spec = RunSpec(
+        own[0],
+        Plan("sweep", (_PREFLIGHT, stage)),
+        remote.arch,
+        heat.sets[0],
+        wanted,
+        remote=remote,
+        seed=draw_seed(),
+        bench=Bench(candidates, heat.rounds, SETTLE_S, processes=processes),
+    )
+    return with_build(root, spec, Purpose.SWEEP, system_cuda=system_cuda)
+
+
+def carry_out(root: Path, spec: RunSpec, opened: Callable[[Run], None]) -> Run:
+    return engine.run_prepared(root, spec, opened)
+
+
+def brought_back(root: Path, name: str) -> Run | None:
+    """Return a run that an earlier client began, to its end; None if nothing of it can be had.
+
+    It is not here (the sweep was moved to another machine), or it was never launched.
+    """
+    if not (root / store.RUNS / name / "run.json").is_file():
+        return None
+    run = store.load_run(root, name).run
+    if run.state == "prepared":
+        return None
+    return run if run.state == "finished" else engine.collect(root, name)
+
+
+def verified(run: Run, sets: Sequence[str]) -> Results:
+    """Return what was found of each set; one without a record of its own is left out."""
+    return {
+        r.name: (r.verdict.outcome.value, r.verdict.summary)
+        for r in run.stages
+        if r.name in sets and not _not_reached(run, r.verdict.outcome)
+    }
+
+
+def measured(root: Path, run: Run) -> tuple[Results, str, tuple[str, ...]]:
+    """Return what was found of each set of a heat, its slots as a file's text, and where it was.
+
+    The text is empty where nothing was measured, or where it cannot be trusted.
+    """
+    record = next((r for r in run.stages if r.kind is StageKind.BENCH), None)
+    path = root / store.RUNS / run.id / BENCH_FILE
+    if record is None or run.bench is None:
+        return {}, "", ()
+    names = [c.name for c in run.bench.candidates]
+    checks = {c.name: c.verdict for c in record.checks}
+    results = {n: (checks[n].outcome.value, checks[n].summary) for n in names if n in checks}
+    if "GPU" in checks or not path.is_file():
+        return results, "", ()
+    seen = from_json(BenchResult, path)
+    passed = {n for n, (word, _) in results.items() if word == Outcome.PASS.value}
+    counted = [t for t in seen.slots if seen.names[t.candidate] in passed and t.round]
+    if not counted or differences(t.environment for t in counted):
+        return results, "", ()
+    place = counted[0].environment
+    where = (place.gpu, place.driver, f"{place.power_limit_w:g}", place.regime, place.case)
+    return results, path.read_text(encoding="utf-8"), where
+
+
+def stopped_by(run: Run) -> str:
+    """Say what kept a run from its sets, empty if nothing did."""
+    gate = next(
+        (
+            r
+            for r in run.stages
+            if r.kind in (StageKind.BUILD, StageKind.PREFLIGHT)
+            and r.verdict.outcome is not Outcome.PASS
+        ),
+        None,
+    )
+    if gate is not None:
+        return f"{gate.name}: {gate.verdict.summary}"
+    if run.state != "finished":
+        missing = f": {run.missing[0]}" if run.missing else ""
+        return f"run {run.id} is incomplete{missing}"
+    return ""
+
+
+def _not_reached(run: Run, outcome: Outcome) -> bool:
+    return outcome is Outcome.SKIP or (run.state != "finished" and outcome is not Outcome.FAIL)

@@ -1,0 +1,186 @@
+"""How far a sweep has got, from its journal alone: the same events give the same next step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelrig.files.serialization import from_json
+from kernelrig.model import BenchResult, Outcome, SweepPhase, SweepRow, Timed, TunableSet
+from kernelrig.sweep.journal import Journal
+from kernelrig.sweep.racing import Heat, Observation, Standings, observe
+
+MOST_ERRORS = 2
+"""As often a set is tried that ends in an error of the host's; then it is out, with that error."""
+VERIFIED_TOGETHER = 24
+POOL = 13
+"""Sets in one heat: the inputs of all lie in the GPU's memory at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredHeat:
+    """A heat that was measured: its slots, whose candidates count in `sets`."""
+
+    number: int
+    sets: tuple[str, ...]
+    rounds: int
+    slots: tuple[Timed, ...]
+    environment: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Progress:
+    """What is known: `bad` are the sets that are out, with their rows' outcome and reason."""
+
+    sets: tuple[TunableSet, ...]
+    tried: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    verified: set[str] = field(default_factory=set)
+    bad: dict[str, tuple[SweepPhase, Outcome, str]] = field(default_factory=dict)
+    heats: list[MeasuredHeat] = field(default_factory=list)
+    suspects: set[str] = field(default_factory=set)
+    void: int = 0
+    runs: list[str] = field(default_factory=list)
+    unfinished: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, sets: Sequence[TunableSet], journal: Journal) -> Progress:
+        """Read what the journal says; ProtocolError if a heat is not as it was filed."""
+        known = cls(tuple(sets))
+        errors: Counter[str] = Counter()
+        for event in journal.events:
+            kind = event["event"]
+            if kind == "set":
+                known._tried(event)
+            elif kind == "run":
+                known.unfinished = event
+                known.runs.append(str(event["run"]))
+            elif kind in ("verified", "heat", "void", "dropped"):
+                known.unfinished = None
+                known._judged(event, errors)
+                if kind == "heat":
+                    known._measured(event, journal)
+                if kind in ("heat", "void"):
+                    known.void = known.void + 1 if kind == "void" else 0
+                if kind == "void" and event.get("suspected"):
+                    known.suspects |= set(event["suspected"])
+        return known
+
+    @property
+    def default(self) -> str:
+        return self.sets[0].id
+
+    def left_to_try(self) -> list[TunableSet]:
+        return [s for s in self.sets if s.id not in self.tried]
+
+    def left_to_verify(self) -> list[TunableSet]:
+        return [s for s in self.in_the_running() if s.id not in self.verified]
+
+    def in_the_running(self) -> list[TunableSet]:
+        return [s for s in self.sets if s.id in self.tried and s.id not in self.bad]
+
+    def standings(self) -> Standings:
+        """Return where each verified set stands, by the heats in the last heat's environment."""
+        racing = [s.id for s in self.in_the_running() if s.id in self.verified]
+        return Standings(racing, self._observations(set(racing)))
+
+    def next_heat(self) -> Heat | None:
+        heat = self.standings().next_heat(POOL)
+        if heat is None:
+            return None
+        # After a heat in which all ended with one, each is tried with the best alone.
+        doubted = [name for name in heat.sets[1:] if name in self.suspects]
+        return Heat((heat.sets[0], doubted[0]), heat.rounds) if doubted else heat
+
+    def rows(self) -> tuple[SweepRow, ...]:
+        """Return a row for each set: the timed ones by rank, then the others as they were given."""
+        placed = self.standings().placed if self.heats else {}
+        order = sorted(
+            (p for p in placed.values() if p.rounds),
+            key=lambda p: (p.log_ratio, p.set),
+        )
+        ranks = {p.set: i for i, p in enumerate(order, 1)}
+        made = [self._row(s, placed.get(s.id), ranks.get(s.id)) for s in self.sets]
+        return tuple(sorted(made, key=lambda r: r.rank or len(made) + 1))
+
+    def _row(self, one: TunableSet, placed: Any, rank: int | None) -> SweepRow:  # noqa: ANN401
+        from kernelrig.sweep.racing import percent
+
+        event = self.tried.get(one.id)
+        if event is None:
+            return SweepRow(one)
+        facts = {str(k): str(v) for k, v in event["facts"].items()}
+        if one.id in self.bad:
+            phase, outcome, summary = self.bad[one.id]
+            evidence = tuple(map(str, event["evidence"]))
+            return SweepRow(one, phase, outcome, summary, evidence, facts)
+        summary = str(event["summary"])
+        if one.id not in self.verified:
+            return SweepRow(one, SweepPhase.BUILT, Outcome.PASS, summary, (), facts)
+        if rank is None:
+            return SweepRow(
+                one, SweepPhase.VERIFIED, Outcome.PASS, "every element right", (), facts
+            )
+        return SweepRow(
+            one,
+            SweepPhase.TIMED,
+            Outcome.PASS,
+            "every element right",
+            facts=facts,
+            rank=rank,
+            standing=placed.standing.value,
+            rounds=placed.rounds,
+            median_ms=self._median(one.id),
+            percent=percent(placed.log_ratio),
+            low_percent=percent(placed.low),
+            high_percent=percent(placed.high),
+        )
+
+    def _median(self, name: str) -> float:
+        from statistics import median
+
+        return median(
+            sample
+            for heat in self.heats
+            for slot in heat.slots
+            if heat.sets[slot.candidate] == name and slot.round
+            for sample in slot.samples_ms
+        )
+
+    def _observations(self, racing: set[str]) -> list[Observation]:
+        found: list[Observation] = []
+        for heat in self.heats:
+            if heat.environment == self.heats[-1].environment:
+                seen = observe(heat.sets, heat.slots, 1000 * heat.number)
+                found += (o for o in seen if o.set in racing)
+        return found
+
+    def _tried(self, event: Mapping[str, Any]) -> None:
+        name, outcome = str(event["id"]), Outcome(event["outcome"])
+        self.tried[name] = event
+        if outcome is not Outcome.PASS:
+            self.bad[name] = (SweepPhase(event["phase"]), outcome, str(event["summary"]))
+
+    def _judged(self, event: Mapping[str, Any], errors: Counter[str]) -> None:
+        phase = SweepPhase.BUILT if event["event"] == "verified" else SweepPhase.VERIFIED
+        for name, (word, summary) in event.get("results", {}).items():
+            outcome = Outcome(word)
+            if outcome is Outcome.PASS and event["event"] == "verified":
+                self.verified.add(name)
+            elif outcome in (Outcome.ERROR, Outcome.SKIP):
+                errors[name] += 1
+                if errors[name] >= MOST_ERRORS:
+                    self.bad[name] = (phase, Outcome.ERROR, summary)
+            elif outcome is Outcome.FAIL:
+                self.bad[name] = (phase, outcome, summary)
+
+    def _measured(self, event: Mapping[str, Any], journal: Journal) -> None:
+        seen = from_json(BenchResult, journal.heat_file(event))
+        good = {n for n, (word, _) in event["results"].items() if word == "pass"}
+        slots = tuple(t for t in seen.slots if seen.names[t.candidate] in good)
+        where = tuple(map(str, event["environment"]))
+        number = len(self.heats) + 1
+        heat = MeasuredHeat(number, seen.names, int(event["rounds"]), slots, where)
+        self.heats.append(heat)
+        self.suspects -= set(seen.names)

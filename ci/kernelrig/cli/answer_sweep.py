@@ -16,6 +16,7 @@ SWEEP = {
         "runs": "Its runs on the host.",
         "why": "Why it is not complete; empty if it is.",
         "default_failed": "true: the set of the defaults is wrong.",
+        "schema": "Version of the format of sweep.json.",
     },
     "SweepRow": {
         "set": "The set.",

@@ -123,10 +123,11 @@ def _counts(result: SweepResult) -> str:
     refused = sum(r.outcome is Outcome.SKIP for r in result.rows)
     wrong = sum(r.outcome in (Outcome.FAIL, Outcome.ERROR) for r in result.rows)
     pending = sum(r.phase is SweepPhase.PENDING for r in result.rows)
+    early = phases[SweepPhase.BUILT] + phases[SweepPhase.VERIFIED]
     said = [
         f"{len(result.rows)} sets",
         f"{phases[SweepPhase.TIMED]} timed" if result.remote else "",
-        f"{phases[SweepPhase.BUILT] + phases[SweepPhase.VERIFIED]} right so far",
+        f"{early} right so far, not timed" if early else "",
         f"{refused} refused by a static assert" if refused else "",
         f"{wrong} did not pass" if wrong else "",
         f"{pending} not tried yet" if pending else "",

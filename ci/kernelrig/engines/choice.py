@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
+from kernelrig.engines.dask_engine import DaskEngine, dask_address
 from kernelrig.engines.local_engine import LocalEngine
 from kernelrig.engines.slurm_engine import SlurmEngine
 from kernelrig.engines.work import LIMIT_S, Engine
@@ -26,13 +28,21 @@ def open_engine(on: str = "local", root: Path | None = None, *, limit_s: float =
         return LocalEngine(limit_s=limit_s)
     if name == "local" and rest.isdecimal() and 0 < int(rest) <= 1024:
         return LocalEngine(int(rest), limit_s=limit_s)
+    if rest.startswith("//") and name in ("dask", "tcp", "tls"):
+        address = dask_address(on)
+        if not find_spec("distributed"):
+            raise ConfigError(
+                f"--on {name}:// needs Dask, which is not installed here",
+                "pip install 'kernelrig[engines]', in the workers' environment too",
+            )
+        return DaskEngine(address, limit_s=limit_s)
     if name == "slurm" and (not colon or _PARTITION.fullmatch(rest)):
         if not shutil.which("sbatch"):
             raise ConfigError("--on slurm: no sbatch on PATH", "run it on a login node of Slurm")
         return SlurmEngine((root or Path.cwd()).absolute() / SPOOL, rest, limit_s=limit_s)
     raise ConfigError(
         f"--on: unknown engine '{on[:80]}'",
-        "known: local, local:PROCESSES, slurm, slurm:PARTITION",
+        "known: local, local:PROCESSES, slurm, slurm:PARTITION, dask://HOST:PORT, tls://HOST:PORT",
     )
 
 

@@ -88,6 +88,13 @@ def perform(order: str) -> str:
     return json.dumps({**answer, "seconds": round(time.monotonic() - began, 3)})
 
 
+def accept(order: str) -> WorkItem:
+    """Return the item of an order whose task this process can run; ConfigError for other code."""
+    said = json.loads(order)
+    _find(said["task"], said["module"], said["code"])
+    return WorkItem(said["key"], said["task"], said["payload"])
+
+
 def decode(text: str, item: WorkItem, attempts: int) -> WorkResult:
     """Return the result that a worker wrote as text; ProtocolError for any other text."""
     try:

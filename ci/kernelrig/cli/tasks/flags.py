@@ -8,6 +8,6 @@ SYSTEM_CUDA = "use the toolkit of CUDA_HOME or PATH in place of the pinned wheel
 SEVERITY = "RULE=LEVEL of the emulator's rules, separated by commas: error, warning or off"
 STRICT = "make every warning of the emulator an error"
 SEED = "of the inputs, as a run's summary names it; default: drawn for each run on a device"
-ON = "where sets of tunables go: local (default), local:PROCESSES, slurm or slurm:PARTITION"
+ON = "where sets of tunables go: local (default), local:N, slurm[:PARTITION], dask:// or tls://HOST:PORT"
 RUN = "run id, a unique part of it, or its folder"
 WAIT = "minutes to wait for a GPU that another run has; default: fail at once"

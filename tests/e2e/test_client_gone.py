@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -131,3 +132,27 @@ def test_a_client_killed_around_the_launch_is_made_up_for_as_far_as_anything_ran
     assert answer.progress[-1].endswith(said)
     assert read_run(folder).state == "finished"
     assert host.events(folder.name).count("command_started") == (exit_code == 0)
+
+
+def test_a_run_that_is_cancelled_comes_back_with_what_it_had(
+    project: Project, host: LoopbackHost
+) -> None:
+    with project.start(*WAITS) as client:
+        folder = client.hear("program: started").folder
+        host.await_event(folder.name, "command_started")
+        listed = project.invoke("runs", "--remote", "host", "--json")
+        (there,) = json.loads(listed.stdout)["on_host"]
+        cancelled = project.invoke("cancel", folder.name)
+        follower = client.end()
+    again = project.invoke("attach", folder.name)  # another word for collect
+    for answer in (cancelled, follower, again):
+        assert (answer.exit_code, answer.sentences) == (6, []), answer.stderr
+        assert answer.shows(f"cancelled: {folder.name}")
+        assert answer.shows("next: ci/invoke remote-test")
+    assert (there["id"], there["alive"], there["here"]) == (folder.name, True, "launched")
+    assert (there["stage"], there["until_utc"]) == ("program", "")
+    run = read_run(folder)
+    assert (run.state, run.missing, run.cancelled) == ("finished", (), True)
+    assert read_junit(folder)["program/program"].startswith("skipped: cancelled while it ran")
+    assert (folder / "stages/01-program/program.stdout.log").read_text() == "before\n"
+    assert marked_processes(folder.name) == []

@@ -53,6 +53,8 @@ class Link:
         self.bytes = 0
         self.cut_after, self.on_cut = cut_after, on_cut
         self.silent = threading.Event()
+        self.opened = self.closed = time.monotonic()  # closed: by either end
+        self.over = threading.Event()
         self.counting = threading.Lock()
         for one, other in ((client, server), (server, client)):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -67,6 +69,9 @@ class Link:
                 # TCP delivers in order: what follows a lost segment waits for it.
                 arrives = max(arrives, time.monotonic() + self.weather.held_s())
                 under_way.put((arrives, data))
+        if not self.over.is_set():
+            self.closed = time.monotonic()
+            self.over.set()
         under_way.put((arrives, b""))
 
     def _deliver(self, under_way: queue.Queue[tuple[float, bytes]], sink: socket.socket) -> None:

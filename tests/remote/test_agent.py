@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from kernelrig.model import CommandResult, EndedBy
-from kernelrig.remote.journal import read_journal
+from kernelrig.remote.journal import LOST, read_journal
 from kernelrig.remote.transfer import Missing
 
 from tests.remote.local_host import PYTHON, Event, LocalHost, is_running, job, shell
@@ -216,10 +216,11 @@ def test_a_cancelled_run_ends_at_once_and_says_so(host: LocalHost) -> None:
     ]
     (one, two), events = host.run(jobs, on_event=cancel)
     assert [(c.ended_by, c.detail) for c in one.commands] == [
-        (EndedBy.SIGNAL, "cancelled"),
+        (EndedBy.CANCELLED, "the run was cancelled"),
         (EndedBy.HELD_BACK, "the run was cancelled"),
     ]
     assert two.not_run == "the run was cancelled"
+    assert (one.cancelled, two.cancelled) == (True, True)
     assert events[-1]["reason"] == "the run was cancelled"
     assert host.link().cancel("run-1") is False
 
@@ -407,3 +408,18 @@ def test_a_client_that_follows_or_waits_for_a_reply_is_not_idle(host: LocalHost)
     follower.follow("run-1", release, jobs)
     assert host.opener.opened == opened
     assert follower.cancel("run-1") is False
+
+
+@pytest.mark.long
+def test_an_agent_that_is_stopped_is_cancelled_all_the_same(host: LocalHost) -> None:
+    jobs = (job("one", shell("long", "sleep 1000")), job("two", shell("b", ":")))
+    link = host.link()
+    link.launch("run-1", jobs, {}, stop_at_first=False)
+    pid = int(json.loads((host.workdir / "runs/run-1/agent.json").read_bytes())["pid"])
+    os.kill(pid, signal.SIGSTOP)
+    assert link.cancel("run-1") is True
+    assert not is_running(pid)
+    link.bring_back("run-1", host.back, jobs, lambda _: None)
+    one, two = read_journal(host.back / "journal.jsonl", jobs, "run-1")
+    assert [c.ended_by for c in one.commands] in ([EndedBy.LOST], [EndedBy.NOT_STARTED])
+    assert two.not_run == LOST

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from kernelrig.errors import ProtocolError
-from kernelrig.model import Command, CommandResult, EndedBy, StageJob
+from kernelrig.model import Command, CommandResult, EndedBy, StageJob, StageKind
 from kernelrig.remote.host_files import Limits
 from kernelrig.remote.journal import read_journal
 from kernelrig.remote.protocol import HostRefused
@@ -325,3 +325,24 @@ for d in range(10):
         b'{"op": "manifest"',
         b'{"op": "fetch"',
     ]
+
+
+@pytest.mark.parametrize(("then", "comes"), [(StageKind.CHECKSUM, True), (StageKind.TIMING, False)])
+def test_results_of_a_stage_come_back_while_the_next_one_runs_unless_it_measures(
+    host: LocalHost, then: StageKind, comes: bool
+) -> None:
+    """The second stage looks for the client's copy: both are on this machine."""
+    copy = host.back / "stages/01-one/made"
+    waits = f"i=0; while [ ! -e {copy} ] && [ $i -lt 1000 ]; do sleep 0.01; i=$((i+1)); done"
+    looks = f"{waits}; test -e {copy}" if comes else f"sleep 0.2; test ! -e {copy}"
+    jobs = (
+        job("one", shell("make", "echo first >made")),
+        StageJob("two", then, (shell("look", f"echo second >made; {looks}"),)),
+    )
+    link = host.link()
+    link.launch("run-1", jobs, {}, stop_at_first=False)
+    assert link.bring_back("run-1", host.back, jobs, lambda _: None) == Missing()
+    one, two = read_journal(host.back / "journal.jsonl", jobs, "run-1")
+    assert [c.exit_code for c in (*one.commands, *two.commands)] == [0, 0]
+    assert copy.read_text() == "first\n"
+    assert (host.back / "stages/02-two/made").read_text() == "second\n"

@@ -15,6 +15,7 @@ from kernelrig.model import (
     Experiment,
     Explanation,
     Finding,
+    HostRun,
     Outcome,
     RunEntry,
     SourceAnalysis,
@@ -162,6 +163,7 @@ class Answer:
     baselines: tuple[BaselineAnswer, ...] = ()
     tools: tuple[ToolAnswer, ...] = ()
     runs: tuple[RunEntry, ...] = ()
+    on_host: tuple[HostRun, ...] = ()
     trends: tuple[Trend, ...] = ()
     experiments: tuple[Experiment, ...] = ()
     tasks: tuple[TaskAnswer, ...] = ()

@@ -52,6 +52,7 @@ def reply_document(task: str, reply: Reply) -> str:
         baselines=tuple(_baselines(reply.baselines)),
         tools=tuple(map(_tool, reply.tools)),
         runs=reply.runs,
+        on_host=reply.on_host,
         trends=reply.trends,
         experiments=reply.experiments,
         tasks=tuple(TaskAnswer(name, text) for name, text in reply.tasks.items()),

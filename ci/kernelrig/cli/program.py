@@ -31,6 +31,8 @@ from kernelrig.proc import catch_signals, let_through
 _OFFERED = {"complete", "help", "list", "print-completion-script", "version"}
 _READ_BY_INVOKE = {"debug", "list-depth", "list-format", "write-pyc"}
 """Options of Invoke's own: those that mean something here, and those that its Program reads."""
+_OTHER_WORDS = {"attach": "collect"}
+"""Words for a task beside its name: to follow a run is to bring its results."""
 _MORE_WORDS = {
     **{"bench": "--also", "experiment": "--name", "init": "--program"},
     **{"record": "--also", "run": "--also"},
@@ -158,10 +160,12 @@ class KernelrigProgram(Program):
             raise ParseError("--json shows the answer of one task")
 
     def _make_parser(self) -> Parser:
-        """Return Invoke's parser; it knows `remote_test` for `remote-test` as well."""
+        """Return Invoke's parser; it knows `remote_test` for `remote-test`, too, and `attach`."""
         parser = super()._make_parser()
         for name in [n for n in parser.contexts if "-" in n]:
             parser.contexts.alias(name.replace("-", "_"), to=name)  # type: ignore[no-untyped-call]
+        for word, task in _OTHER_WORDS.items():
+            parser.contexts.alias(word, to=task)  # type: ignore[no-untyped-call]
         return parser
 
     def no_tasks_given(self) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         EmulatedProgram,
         Experiment,
         Explanation,
+        HostRun,
         Run,
         RunEntry,
         SourceAnalysis,
@@ -35,6 +36,7 @@ class Reply:
     baselines: tuple[Baselines, ...] = ()
     tools: tuple[Item, ...] = ()
     runs: tuple[RunEntry, ...] = ()
+    on_host: tuple[HostRun, ...] = ()
     trends: tuple[Trend, ...] = ()
     phases: TimingAnalysis | None = None
     experiments: tuple[Experiment, ...] = ()

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from kernelrig.model.history import Observed, RunEntry, Trend, TrendPoint
     from kernelrig.model.host import (
         Host,
+        HostRun,
         RecordedRemote,
         Shipped,
         Tool,
@@ -237,6 +238,7 @@ __all__ = [
     "Host",
     "HostClass",
     "HostNote",
+    "HostRun",
     "Input",
     "InputTensor",
     "Inspection",

@@ -168,6 +168,26 @@ def executor(kernel: Kernel, device: DeviceKind, host: Host | None) -> tuple[Dev
 
 
 @dataclass(frozen=True, slots=True)
+class HostRun:
+    """A run as its host tells of it; `here` is the state of its record on this side, empty: none.
+
+    `alive`: its agent lives, and renewed its heartbeat `quiet_s` ago. `stage` is the one under way,
+    `ended` why the run is over, empty if its agent has not said so.
+    """
+
+    id: str
+    alive: bool
+    quiet_s: float
+    owner: str
+    since_utc: str
+    until_utc: str
+    ended_stages: int
+    stage: str
+    ended: str
+    here: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Shipped:
     """What was sent to the host; `resent` counts blobs found corrupted there or on the way."""
 

@@ -71,6 +71,7 @@ class EndedBy(StrEnum):
     OUTPUT_LIMIT = "output limit"
     DISK_LIMIT = "disk limit"
     DISK_FULL = "disk full"
+    CANCELLED = "cancelled"
     NOT_STARTED = "not started"
     HELD_BACK = "held back"  # not started for what ended an earlier command of its stage
     LOST = "lost"  # the agent vanished while it ran: status unknown
@@ -102,6 +103,7 @@ class StageResult:
     """What the journal says of one stage: its commands, or why it never started.
 
     `changed` names a file that a program changed on the host, so that nothing of the stage counts.
+    `cancelled`: it is not complete, as somebody ended the run.
     """
 
     name: str
@@ -109,3 +111,4 @@ class StageResult:
     not_run: str = ""
     gpu_healthy_after: bool | None = None
     changed: str = ""
+    cancelled: bool = False

@@ -113,6 +113,7 @@ class Run:
     is how `emulate` carried it out; None for other tasks, and in older records. `profiling` is what
     its profile stage measures; None without one, and in older records. `held_s` is how long this
     client held the host, from its first connection to the last file; None where it went away.
+    `cancelled`: somebody ended it on the host before all of its stages had run.
     """
 
     id: str
@@ -141,6 +142,7 @@ class Run:
     profiling: Profiling | None = None
     price_per_hour: float | None = None
     held_s: float | None = None
+    cancelled: bool = False
     schema: int = 3
 
 

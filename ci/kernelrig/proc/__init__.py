@@ -1,7 +1,7 @@
 """Local processes: started, limited in time, and ended in one place."""
 
 from kernelrig.proc.deferral import signals_deferred
-from kernelrig.proc.interrupts import catch_signals, held_back, let_through
+from kernelrig.proc.interrupts import catch_signals, held_back, let_through, signals_seen
 from kernelrig.proc.pool import process_threads, run_jobs
 from kernelrig.proc.process import (
     Attached,
@@ -26,5 +26,6 @@ __all__ = [
     "run_jobs",
     "run_process",
     "signals_deferred",
+    "signals_seen",
     "stream_process",
 ]

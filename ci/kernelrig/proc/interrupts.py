@@ -84,6 +84,11 @@ def catch_signals() -> Iterator[None]:
         _state = None
 
 
+def signals_seen() -> int:
+    """Return how many signals have come since they are caught."""
+    return _state.count if _state is not None else 0
+
+
 @contextlib.contextmanager
 def held_back() -> Iterator[None]:
     """Raise nothing until the block ends, except where `let_through` says so."""

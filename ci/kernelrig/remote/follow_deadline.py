@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from kernelrig.errors import IncompleteError
 from kernelrig.model import StageJob
 from kernelrig.remote.protocol import Deadline
 
@@ -27,12 +28,15 @@ class FollowDeadline:
             (j.name, c.name): c.time_s for j in jobs for c in j.commands
         }
         self._running: dict[_Key, float] = {}
+        self.ended_stages: set[str] = set()
         self._began = time.monotonic()
         self._all_s = 2 * slack_s
 
     def heard(self, event: Mapping[str, Any]) -> None:
         """Take note of an event: which command runs now decides how long it may be silent."""
         key = str(event.get("stage")), str(event.get("command"))
+        if event["event"] == "stage_ended":
+            self.ended_stages.add(key[0])
         if event["event"] == "command_started" and key in self._ahead:
             self._running[key] = self._ahead.pop(key)
             self._all_s += self._running[key] + self._slack_s
@@ -51,3 +55,12 @@ class FollowDeadline:
         """Return until when the run must be over, if no further command begins."""
         more = f"{self._all_s:g} s, more than its commands may take"
         return Deadline(self._began + self._all_s, f"{self._run_id} is not over after {more}")
+
+
+def stopped_agent(remote: str, run_id: str, detail: str) -> IncompleteError:
+    """Return the error for an agent that lives and gives no sign of it."""
+    return IncompleteError(
+        f"{remote}: the agent of {run_id} does not answer:"
+        f" {detail} there is stopped, or waits for memory or its disk",
+        f"once it goes on, `invoke collect {run_id}` brings the rest",
+    )

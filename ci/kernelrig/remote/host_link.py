@@ -6,8 +6,9 @@ that is launched twice runs once. So after a dropped connection we connect again
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,11 +16,12 @@ from typing import Any, TypeVar
 from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.files.validation import convert
-from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob
-from kernelrig.remote.follow_deadline import FollowDeadline
+from kernelrig.model import DeviceKind, Host, HostRun, Remote, Shipped, StageJob
+from kernelrig.remote.follow_deadline import FollowDeadline, stopped_agent
 from kernelrig.remote.host_files import AGENT_BYTES, Limits
 from kernelrig.remote.host_reply import checked_value, recorded_facts
-from kernelrig.remote.job import TimeLimit, job_record
+from kernelrig.remote.host_run_list import host_runs
+from kernelrig.remote.job import TimeLimit, before_unmeasured, job_record
 from kernelrig.remote.journal import told_event
 from kernelrig.remote.protocol import ANSWER_S, IDLE_S, AgentSession, AgentSilent, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost, Opener
@@ -34,6 +36,7 @@ MOST_BYTES = 2 * AGENT_BYTES
 MOST_FACTS_BYTES = 256 << 10
 MOST_NOTES, MOST_NOTE = 20, 500
 QUEUE_POLL_S = 1.0
+
 
 T = TypeVar("T")
 
@@ -204,19 +207,23 @@ class HostLink:
         run_id: str,
         on_event: Callable[[dict[str, Any]], None],
         jobs: Sequence[StageJob],
+        on_pause: Callable[[Collection[str]], None] | None = None,
     ) -> None:
         """Pass the run's events on until it is over; `agent_lost` means that its agent died.
 
-        Raises IncompleteError if the run tells nothing, or goes on, for longer than the limits of
-        `jobs` allow, ProtocolError for what is no event.
+        `on_pause` is given the stages that have ended, after each behind which nothing is measured;
+        the run goes on. Raises IncompleteError if it tells nothing, or goes on, for longer than the
+        limits of `jobs` allow, ProtocolError for what is no event.
         """
         offset = events = size = 0
         deadline = FollowDeadline(run_id, jobs, self._answer_s)
+        limits = {"quiet_s": self.remote.silence_s, "give_up_s": self.remote.give_up_s}
+        asked = {"op": "follow", "run": run_id, **limits}
+        asked["pauses"] = [] if on_pause is None else before_unmeasured(jobs)
 
-        def step(session: AgentSession) -> None:
+        def step(session: AgentSession) -> bool:
             nonlocal offset, events, size
-            limits = {"quiet_s": self.remote.silence_s, "give_up_s": self.remote.give_up_s}
-            session.send({"op": "follow", "run": run_id, "offset": offset, **limits})
+            session.send({**asked, "offset": offset})
             while True:
                 frame = session.frame(self._progressed, deadline=deadline.next())
                 if "end" in frame:
@@ -226,23 +233,20 @@ class HostLink:
                 events += 1
                 size += session.frame_bytes
                 if events > MOST_EVENTS or size > MOST_BYTES:
-                    raise ProtocolError(
-                        f"{self.remote.name}: the journal of {run_id} has no end: {events} events"
-                        f" of {size} bytes"
-                    )
+                    told = f"{events} events of {size} bytes"
+                    text = f"{self.remote.name}: the journal of {run_id} has no end: {told}"
+                    raise ProtocolError(text)
                 on_event(event)
             detail = str(frame.get("detail", ""))
             if frame["end"] == "lost":
                 on_event({"event": "agent_lost", "detail": detail})
             if frame["end"] == "silent":
-                raise IncompleteError(
-                    f"{self.remote.name}: the agent of {run_id} does not answer:"
-                    f" {detail} there is stopped, or waits for memory or its disk",
-                    f"once it goes on, `invoke collect {run_id}` brings the rest",
-                )
+                raise stopped_agent(self.remote.name, run_id, detail)
+            return bool(frame["end"] == "paused")
 
         try:
-            self._persist(step, run_id)
+            while self._persist(step, run_id) and on_pause is not None:
+                on_pause(deadline.ended_stages)
         except AgentSilent as e:
             raise IncompleteError(e.message, f"`invoke collect {run_id}` tries again") from e
 
@@ -253,11 +257,11 @@ class HostLink:
         jobs: Sequence[StageJob],
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> Missing:
-        """Fetch the run's files that are not here yet; return what did not come, and why.
-
-        `jobs` are what was launched: what they may write is all that is accepted.
-        """
+        """Fetch the files of `jobs` that are not here yet; return what did not come, and why."""
         fetch = RunFetch(run_id, destination, jobs, self._progressed, limits)
+        return self._fetch_all(run_id, fetch)
+
+    def _fetch_all(self, run_id: str, fetch: RunFetch) -> Missing:
         while True:
             try:
                 return self._persist(fetch.fetch, run_id)
@@ -274,16 +278,23 @@ class HostLink:
     ) -> Missing:
         """Follow the run to its end and collect its files; return what is missing of them.
 
+        What a stage left is fetched as soon as it has ended, unless the next one measures times.
         If the host does not have the run (never started, or pruned), nothing is missing: what was
         collected before is all there is.
         """
         missing = Missing()
+        fetch = RunFetch(run_id, destination, jobs, self._progressed, Limits())
+
+        def fetch_ended(ended: Collection[str]) -> None:
+            with contextlib.suppress(HostRefused, ProtocolError, AgentSilent):  # again at the end
+                self._persist(lambda session: fetch.fetch_ended(session, ended), run_id)
+
         try:
             try:
-                self.follow(run_id, on_event, jobs)
+                self.follow(run_id, on_event, jobs, fetch_ended)
             except (IncompleteError, ProtocolError) as e:  # what there is is worth collecting
                 missing = Missing((e.message,), may_come=True)
-            missing += self.collect(run_id, destination, jobs)
+            missing += self._fetch_all(run_id, fetch)
         except HostRefused as e:
             if e.kind != "unknown run":
                 raise
@@ -294,6 +305,10 @@ class HostLink:
         """End a run and all its processes; false if it was already over."""
         request = {"op": "cancel", "run": run_id}
         return bool(self._value(request, "cancelled", (bool,)))
+
+    def runs(self, most: int) -> tuple[tuple[HostRun, ...], int]:
+        """Return the last `most` runs of the workdir, and how many there are."""
+        return host_runs(self.remote.name, self._ask({"op": "runs", "most": most}), most)
 
     def clean(self, keep_days: float) -> int:
         """Remove ended runs, blobs and cached results older than that; return the bytes freed."""
@@ -327,13 +342,6 @@ class HostLink:
 
     # connections that drop
 
-    def _greet(self, session: AgentSession) -> None:
-        told = {"workdir": self.remote.workdir, "env": self.remote.env, "idle_s": self._idle_s}
-        asked = time.time()
-        there = session.ask({"op": "hello", **told}).get("utc_s")
-        if isinstance(there, float):  # half of the time that the answer took is for each way
-            self._clock_ahead_s = round(there - (asked + time.time()) / 2, 1)
-
     def _progressed(self) -> None:
         self._last_progress = time.monotonic()
 
@@ -341,8 +349,13 @@ class HostLink:
         # Only LinkLost is retried. Another host key, a refused login or a missing python does not
         # go away, and logging in again for five minutes would look like an attack.
         if self._session is None:
-            self._session = AgentSession(self._opener, self.remote, answer_s=self._answer_s)
-            self._greet(self._session)
+            told = {"workdir": self.remote.workdir, "env": self.remote.env, "idle_s": self._idle_s}
+            self._session = AgentSession(
+                self._opener, self.remote, first={"op": "hello", **told}, answer_s=self._answer_s
+            )
+            there = self._session.frame().get("utc_s")
+            if isinstance(there, float):  # it was read as the reply was made
+                self._clock_ahead_s = round(there - time.time(), 1)
             self._greeted = True
         return self._session
 

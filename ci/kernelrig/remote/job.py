@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
-from kernelrig.model import StageJob
+from kernelrig.model import StageJob, StageKind
+
+MEASURED = (StageKind.TIMING, StageKind.METRICS, StageKind.BENCH, StageKind.PROFILE)
+"""Kinds of stages during which nothing is fetched: their times must not be disturbed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +48,8 @@ def job_record(
         "gpus": list(lease),
         "visible": visible,
     }
+
+
+def before_unmeasured(jobs: Sequence[StageJob]) -> list[str]:
+    """Name the stages behind which files may be read and sent without a time being disturbed."""
+    return [job.name for job, then in pairwise(jobs) if then.kind not in MEASURED]

@@ -128,7 +128,11 @@ def _about(events: Sequence[Event], stage: str) -> dict[str, list[Event]]:
 def _stage(job: StageJob, index: int, events: dict[str, list[Event]], reason: str) -> StageResult:
     if "stage_started" not in events:
         given = events.get("stage_not_run", [])
-        return StageResult(job.name, not_run=_text(given[-1], "reason") if given else reason)
+        return StageResult(
+            job.name,
+            not_run=_text(given[-1], "reason") if given else reason,
+            cancelled=bool(given) and given[-1].get("cancelled") is True,
+        )
     (start,) = events["stage_started"]
     # The folder of its files has that number; in Python `true` is 1 too.
     if type(start["index"]) is not int or start["index"] != index:
@@ -152,6 +156,7 @@ def _stage(job: StageJob, index: int, events: dict[str, list[Event]], reason: st
         tuple(commands),
         gpu_healthy_after=False if False in health else (health or [None])[-1],
         changed=_cut(str(changed[0]["text"])) if changed else "",
+        cancelled=any(c.ended_by is EndedBy.CANCELLED for c in commands),
     )
 
 

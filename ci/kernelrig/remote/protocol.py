@@ -75,11 +75,19 @@ class Deadline:
 class AgentSession:
     """One agent on one channel. After LinkLost another session may continue its work.
 
-    `answer_s` limits the wait for a reply: for one frame that is more than a tick, or for all
-    frames of a longer one.
+    `first` is a request that goes with the agent itself, whose reply is then the first frame: a
+    round trip less. `answer_s` limits the wait for a reply: for one frame that is more than a tick,
+    or for all frames of a longer one.
     """
 
-    def __init__(self, opener: Opener, remote: Remote, *, answer_s: float = ANSWER_S) -> None:
+    def __init__(
+        self,
+        opener: Opener,
+        remote: Remote,
+        *,
+        first: Frame | None = None,
+        answer_s: float = ANSWER_S,
+    ) -> None:
         archive = agent_archive()
         self._remote = remote
         self._answer_s = answer_s
@@ -87,7 +95,7 @@ class AgentSession:
         self.frame_bytes = 0  # of the last frame, without its payload
         self._channel: Channel = opener.open([remote.python, "-c", BOOT, str(len(archive))])
         try:
-            self._start(archive)
+            self._start(archive, first)
         except BaseException:
             self.close()
             raise
@@ -101,9 +109,9 @@ class AgentSession:
     def close(self) -> None:
         self._channel.close()
 
-    def _start(self, archive: bytes) -> None:
+    def _start(self, archive: bytes, first: Frame | None) -> None:
         try:
-            self._channel.write(archive)
+            self._channel.write(archive + (_line(first) if first else b""))
         except RemoteError as e:
             # A host without python closes its end at once: how it ended says why.
             if self._channel.exit_status() is None and not self._channel.ended_by_signal():
@@ -146,7 +154,7 @@ class AgentSession:
 
     def send(self, header: Frame, payload: Iterable[bytes] = ()) -> None:
         try:
-            self._channel.write(json.dumps(header).encode() + b"\n")
+            self._channel.write(_line(header))
             for chunk in payload:
                 self._channel.write(chunk)
         except LinkLost:
@@ -251,3 +259,7 @@ class AgentSession:
             raise LinkLost(e.message, e.hint) from e
         self._buffer += chunk
         return bool(chunk)
+
+
+def _line(header: Frame) -> bytes:
+    return json.dumps(header).encode() + b"\n"

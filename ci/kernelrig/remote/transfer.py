@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernelrig.errors import ProtocolError, RemoteError
 from kernelrig.files.incoming import Incoming, Part
-from kernelrig.files.rundir import remove_stale_parts
+from kernelrig.files.rundir import remove_stale_parts, stage_folder
 from kernelrig.model import StageJob
 from kernelrig.remote.host_files import (
     Acceptance,
@@ -132,6 +132,24 @@ class RunFetch:
         self._under_way = ""
         self._said = ""
 
+    def fetch_ended(self, session: AgentSession, ended: Collection[str]) -> None:
+        """Fetch what the stages `ended` have left, while a later one runs.
+
+        What does not come now is no loss yet: `fetch` asks for it again at the end.
+        """
+        folders = {
+            str(stage_folder(Path(), index, job.name))
+            for index, job in enumerate(self._jobs, start=1)
+            if job.name in ended
+        }
+        with Incoming(self._destination) as folder:
+            try:
+                self._fetch_once(session, folder, folders)
+            finally:
+                self._never.clear()
+                self._later.clear()
+                self._under_way = ""
+
     def fetch(self, session: AgentSession) -> Missing:
         """Fetch what is not here; ProtocolError if the host says what no agent says."""
         with Incoming(self._destination) as folder:
@@ -170,10 +188,17 @@ class RunFetch:
             named[_MOST_NAMED:] = [f"{len(named) - _MOST_NAMED} more files"]
         return Missing(tuple(named), bool(self._later))
 
-    def _fetch_once(self, session: AgentSession, folder: Incoming) -> list[str]:
-        """List the run and fetch what is to come; return what arrived with another hash."""
+    def _fetch_once(
+        self, session: AgentSession, folder: Incoming, of: Collection[str] | None = None
+    ) -> list[str]:
+        """List the run and fetch what is to come; return what arrived with another hash.
+
+        With `of` nothing but the files of these stages' folders is fetched.
+        """
         acceptance = Acceptance(self._destination, self._jobs)
         listed = self._listed(session, acceptance)
+        if of is not None:
+            listed = [file for file in listed if acceptance.budget_of(file.name) in of]
         wanted = self._affordable(folder, self._within_limits(acceptance, listed))
         requests: list[dict[str, Any]] = [{"path": f.name, "bytes": f.bytes} for f in wanted]
         known = [folder.sha256_here(f.place, f.bytes) for f in wanted]

@@ -51,6 +51,8 @@ def next_command(run: Run) -> str:
 def next_step(run: Run) -> NextStep:
     """Return the step that follows from the run's verdict."""
     first = next(iter(entries(run)), None)
+    if run.cancelled and run.state == "finished":
+        return NextStep(command_again(run))
     if is_incomplete(run) and run.stages:
         return NextStep(f"ci/invoke collect {run.id}")
     if run.stages and (was_killed(run) or (first and _is_interruption(first))):

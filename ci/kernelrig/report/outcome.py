@@ -120,9 +120,11 @@ def was_killed(run: Run) -> bool:
 def is_incomplete(run: Run) -> bool:
     """Return whether results may still be brought back; a run never launched has none.
 
-    Of a finished run nothing more comes, even if something is missing.
+    Of a finished run nothing more comes, even if something is missing. One that was cancelled has
+    not established what it was for, and is to be run again.
     """
-    return run.state != "prepared" and bool(_silent(run) or run.state != "finished")
+    over = run.state == "finished" and not run.cancelled
+    return run.state != "prepared" and bool(_silent(run) or not over)
 
 
 def missing(run: Run) -> tuple[str, ...]:
@@ -158,7 +160,7 @@ def run_word(run: Run) -> str:
     """
     outcome = run_outcome(run)
     if outcome is not Outcome.FAIL and is_incomplete(run):
-        word = "incomplete"
+        word = "cancelled" if run.cancelled and run.state == "finished" else "incomplete"
     else:
         word = _word(outcome, (c for stage in run.stages for c in stage.checks))
     return ", of ".join(filter(None, (word, scope(run))))

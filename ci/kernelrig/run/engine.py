@@ -44,6 +44,7 @@ from kernelrig.proc import held_back, let_through
 from kernelrig.run import store
 from kernelrig.run.budget import render_budget, require_fit
 from kernelrig.run.builds import find_builds, make_builds
+from kernelrig.run.detachment import wants_cancel
 from kernelrig.run.executors import Executor
 from kernelrig.run.prepare import prepare
 from kernelrig.run.requests import BenchRequest, BuildRequest, Request, RunRequest
@@ -135,15 +136,15 @@ def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
     return plan + render_budget(directory, p.remote, skipped)
 
 
-def collect(root: Path, name: str) -> Run:
-    """Continue a run whose client was interrupted: follow it to its end and fetch its files."""
+def collect(root: Path, name: str, *, cancel: bool = False) -> Run:
+    """Follow a run whose client is gone to its end and fetch its files; `cancel` ends it first."""
     directory = store.load_run(root, name)
     run = directory.run
     if run.state == "finished" or not run.jobs or run.remote is None:
         what = "everything of this run is here" if run.jobs else "nothing was launched in this run"
-        if run.missing:
-            what = f"what is missing of this run ({len(run.missing)}) never comes"
-        say(f"{what}: there is nothing to collect")
+        lost = f"what is missing of this run ({len(run.missing)}) never comes"
+        what = f"{lost if run.missing else what}: there is nothing to"
+        say(f"{what} {'cancel' if cancel else 'collect'}")
         return _check_again(directory)
     require_last_record(directory.folder)
     if run.state == "collected":
@@ -152,7 +153,7 @@ def collect(root: Path, name: str) -> Run:
 
     remote = choose_recorded(config.load_remotes(root), run.remote, run.id)
     directory.run = replace(run, missing=())
-    return _judge_again(directory, CollectExecutor(remote))
+    return _judge_again(directory, CollectExecutor(remote, cancel))
 
 
 def _check_again(directory: RunDirectory) -> Run:
@@ -240,8 +241,7 @@ def _carry_out(directory: RunDirectory, assigned: Sequence[Assigned]) -> Run:
 def _attempt(step: Callable[[], T], *, whole: bool = False) -> T | BaseException:
     """Return the result of a step, or the exception that ended it: the one place that catches.
 
-    Within a run it is also the one place where a signal ends anything, but for a step that is to
-    be done `whole`.
+    Within a run it is the one place where a signal ends anything, but for a step done `whole`.
     """
     try:
         with held_back() if whole else let_through():
@@ -252,10 +252,9 @@ def _attempt(step: Callable[[], T], *, whole: bool = False) -> T | BaseException
 
 def _failed_gate(run: Run) -> str:
     """Name the stage without whose pass nothing further is started, empty if there is none."""
-    return next(
-        (s.name for s in run.stages if s.verdict.outcome not in _GATES.get(s.kind, tuple(Outcome))),
-        "",
-    )
+    every = tuple(Outcome)
+    held = (s.name for s in run.stages if s.verdict.outcome not in _GATES.get(s.kind, every))
+    return next(held, "")
 
 
 def _finish(directory: RunDirectory) -> Run:
@@ -367,10 +366,11 @@ def _leave_incomplete(directory: RunDirectory, error: BaseException) -> Run:
         run = replace(directory.run, state="incomplete", missing=(reason,))
     _report_if_possible(directory, run)
     remote = run.remote.name if run.remote else ""
-    known = directory.on_host.format(
-        run=run.id, remote=remote, collect=report.next_command(run), now=rundir.utc_now()
-    )
+    names = {"run": run.id, "remote": remote, "now": rundir.utc_now()}
+    known = directory.on_host.format(**names, collect=report.next_command(run))
     say(f"{reason}; {known}")
+    if wants_cancel(directory, reason):
+        return collect(directory.root, str(directory.folder), cancel=True)
     if not isinstance(error, KeyboardInterrupt | CiError | OSError):
         raise error  # a failure of ours: its traceback belongs on file too
     return run

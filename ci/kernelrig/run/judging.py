@@ -36,6 +36,19 @@ def judge_preflight(directory: RunDirectory) -> StageRecord:
     )
 
 
+def was_cancelled(directory: RunDirectory) -> bool:
+    """Return whether the agent ended the run before all of its stages had run, as it was told to.
+
+    Any client finds it in the journal, whichever told the agent so.
+    """
+    run = directory.run
+    try:
+        found = read_journal(directory.folder / "journal.jsonl", run.jobs, run.id)
+    except ProtocolError:
+        return False
+    return any(result.cancelled for result in found)
+
+
 def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
     """Judge a stage that an agent ran, from the journal and the stage's files."""
     run, folder, builds = directory.run, directory.folder, directory.builds

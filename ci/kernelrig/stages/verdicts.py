@@ -35,11 +35,15 @@ def read_stage(
         verdict = broken(f"{inspected} was inspected while it ran: its times do not count")
         return stage_record(stage, result, context, [Check(stage.name, verdict)])
     if result.not_run:
-        verdict = _judge_not_run(result.not_run, context)
+        cancelled = skipped(f"not run: {result.not_run}") if result.cancelled else None
+        verdict = cancelled or _judge_not_run(result.not_run, context)
         return stage_record(stage, result, context, [Check(stage.name, verdict)])
     pair = find_pair(context.kernel, stage.kind, context.device)
     assert pair is not None, "why_not names what has no pair in the table"
     record = pair.read(stage, job, result, folder, context)
+    if result.cancelled and record.verdict.outcome is not Outcome.FAIL:
+        verdict = skipped("cancelled while it ran: what it left is kept, and judges nothing")
+        return stage_record(stage, result, context, [Check(stage.name, verdict)])
     held = next((c.name for c in result.commands if c.ended_by is EndedBy.HELD_BACK), "")
     if held and record.verdict.outcome in (Outcome.PASS, Outcome.SKIP):
         verdict = broken(f"{held} was held back, and no check says what by")

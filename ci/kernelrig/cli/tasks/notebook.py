@@ -10,6 +10,7 @@ from kernelrig.cli.tasks.flags import KERNEL, RUN
 from kernelrig.errors import ConfigError
 
 _KERNEL = "of this kernel; default: any"
+MOST_ON_HOST = 1000
 _ARCH = "of this arch; default: any"
 
 
@@ -19,17 +20,31 @@ _ARCH = "of this arch; default: any"
         "kernel": _KERNEL,
         "arch": _ARCH,
         "task": "made by this task: check, emulate, remote-test, profile, bench; default: any",
-        "verdict": "pass, fail, error, incomplete, or damaged; default: any",
+        "verdict": "pass, fail, error, incomplete, cancelled, or damaged; default: any",
         "last": "how many, the last ones; default: 20",
+        "remote": "the runs that lie on this host, running or ended, in place of those here",
     },
 )
 def list_runs(
-    kernel: str = "", arch: str = "", task: str = "", verdict: str = "", last: str = "20"
+    kernel: str = "",
+    arch: str = "",
+    task: str = "",
+    verdict: str = "",
+    last: str = "20",
+    remote: str = "",
 ) -> Reply:
-    """List the recorded runs, the last first."""
+    """List the recorded runs, the last first, or those that lie on a host."""
     from kernelrig.run import past_runs
 
-    wanted = past_runs.Wanted(kernel, arch, task, verdict, whole_number("last", last))
+    most = whole_number("last", last)
+    if remote:
+        if any((kernel, arch, task, verdict)):
+            raise ConfigError("--remote lists all runs of a host: it takes no other than --last")
+        from kernelrig.run.runs_on_host import list_on_host
+
+        on_host, text = list_on_host(project_root(), remote, most or MOST_ON_HOST)
+        return Reply(text, on_host=on_host)
+    wanted = past_runs.Wanted(kernel, arch, task, verdict, most)
     found, text = past_runs.list_runs(project_root(), wanted)
     return Reply(text, runs=found)
 

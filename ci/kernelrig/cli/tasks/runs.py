@@ -226,11 +226,19 @@ def bench(
 
 @command(help={"run": RUN})
 def collect(run: str) -> Reply:
-    """Bring back everything of a run whose client was interrupted, and judge it."""
+    """Follow a run that goes on without its client to its end, fetch everything and judge it."""
     from kernelrig.run import engine
 
     collected = engine.collect(project_root(), run)
     return _profiled(collected)
+
+
+@command(help={"run": RUN})
+def cancel(run: str) -> Reply:
+    """End a run on its host, fetch what it had, and judge that; exits 6, as it is incomplete."""
+    from kernelrig.run import engine
+
+    return of_run(engine.collect(project_root(), run, cancel=True))
 
 
 @command(

@@ -11,7 +11,7 @@ has limits, is ended with all its processes, and is recorded in the journal in e
 Modules import one another relatively and downwards (import-linter checks it), else the standard
 library only:
 
-    serve, __main__ -> { start follow collect idle_watch, runner } -> attempt
+    serve, __main__ -> { start follow collect run_list idle_watch, runner } -> attempt
         -> { looks core_dump result_cache }
         -> { children workdir facts gpu_health integrity } -> gpu_figures
         -> { daemon blobs journal wire tools gpu_add cuda_gdb }

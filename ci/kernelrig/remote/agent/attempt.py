@@ -18,6 +18,7 @@ from .process_table import GRACE_S, KILL_WAIT_S, POLL_S, signal_group
 from .refusal import Json
 from .stage_folder import StageFolder
 
+CANCELLED = "the run was cancelled"
 HUNG = ("time limit", "hang")  # what would run no further if it were started again
 
 
@@ -120,7 +121,7 @@ class Attempt:
             pause = min(pause * 2, POLL_S)
             now = time.monotonic()
             if self.children.cancelled:
-                return Ending("signal", "cancelled")
+                return Ending("cancelled", CANCELLED)
             if now >= deadline:
                 return Ending("time limit", f"it ran {time_s:g} s, its limit")
             if over := self.over_output():

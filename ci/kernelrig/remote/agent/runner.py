@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 
 from . import daemon
-from .attempt import HUNG, Attempt
+from .attempt import CANCELLED, HUNG, Attempt
 from .children import Children, adopt_orphans
 from .disk import disk_reason
 from .gpu_health import HEALTH_S, health_argv, parse_health
@@ -89,7 +89,7 @@ class Runner:
 
     def on_cancel(self, *_: object) -> None:
         self.children.cancelled = True
-        self.stop = "the run was cancelled"
+        self.stop = CANCELLED
 
     def run_stages(self) -> None:
         for index, stage in enumerate(self.job["stages"], 1):
@@ -97,7 +97,13 @@ class Runner:
             self.check_limit()
             reason = self.stop or disk_reason(self.run) or self.held_back(stage)
             if reason:
-                self.journal.write("stage_not_run", stage=name, index=index, reason=reason)
+                self.journal.write(
+                    "stage_not_run",
+                    stage=name,
+                    index=index,
+                    reason=reason,
+                    cancelled=reason == CANCELLED,
+                )
                 self.unmet[name] = "was not run"
             elif not self.run_stage(index, stage):
                 self.unmet[name] = "did not pass"

@@ -22,6 +22,7 @@ from .lease import Lease
 from .process_table import run_tool
 from .refusal import Json, Refused
 from .remote_variables import adopt
+from .run_list import list_runs
 from .start import launch
 from .wire import Wire
 from .workdir import Workdir
@@ -54,6 +55,7 @@ class Server:
             "prune": self.prune,
             "health": self.health,
             "watch_idle": self.watch_idle,
+            "runs": lambda request: list_runs(self.workdir, request["most"]),
         }
 
     def loop(self) -> None:
@@ -154,6 +156,7 @@ class Server:
             request["offset"],
             request["quiet_s"],
             request["give_up_s"],
+            request.get("pauses", ()),
         )
 
     def manifest(self, request: Json) -> Json:
@@ -166,7 +169,7 @@ class Server:
         return {"end": "fetched"}
 
     def cancel(self, request: Json) -> Json:
-        return {"cancelled": cancel(self.known_run(request))}
+        return {"cancelled": cancel(self.workdir, self.known_run(request))}
 
     def known_run(self, request: Json) -> Path:
         return self.workdir.known_run(request["run"])

@@ -18,7 +18,7 @@ from kernelrig.remote.protocol import HostRefused
 from kernelrig.run.durations import good_seconds, stage_seconds
 from kernelrig.run.emulated_programs import prepare_programs
 from kernelrig.run.executors import Ended
-from kernelrig.run.judging import judge_preflight, judge_stage
+from kernelrig.run.judging import judge_preflight, judge_stage, was_cancelled
 from kernelrig.run.launches import prepare_launches
 from kernelrig.run.store import OnHost, RunDirectory
 from kernelrig.terminal.log import say
@@ -106,15 +106,21 @@ class HostExecutor:
 
 @dataclass(frozen=True, slots=True)
 class CollectExecutor:
-    """Follows a run that was launched before to its end, and brings everything back."""
+    """Follows a run that was launched before to its end, and brings everything back.
+
+    With `cancel` it is ended on the host first.
+    """
 
     remote: Remote
+    cancel: bool = False
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         directory.on_host = OnHost.UNREACHED
         shown = directory.remote.host_key
         with connect(self.remote, root=directory.root, host_key=shown) as link:
             directory.on_host = OnHost.ASKED
+            if self.cancel:
+                cancel_run(directory, link)
             bring_back(directory, link)
         # Until now the verdicts of an earlier collect hold: a host that is gone takes none away.
         directory.forget_judged()
@@ -128,6 +134,17 @@ def _note_held(directory: RunDirectory, began: float) -> None:
     """Record how long the host was held."""
     held_s = round(time.monotonic() - began, 1)
     directory.save(replace(directory.run, held_s=held_s))
+
+
+def cancel_run(directory: RunDirectory, link: HostLink) -> None:
+    """End the run on the host; nothing to do where it is over, or was never started."""
+    try:
+        ended = link.cancel(directory.run.id)
+    except HostRefused as e:
+        if e.kind != "unknown run":
+            raise
+        return
+    say(f"{directory.run.id}: {'ended there' if ended else 'it was over already'}")
 
 
 def bring_back(directory: RunDirectory, link: HostLink) -> None:
@@ -144,7 +161,8 @@ def bring_back(directory: RunDirectory, link: HostLink) -> None:
     state = directory.run.state
     if not missing.may_come:
         directory.on_host, state = OnHost.HERE, "collected"
-    directory.save(replace(directory.run, missing=missing.names, state=state))
+    cancelled = was_cancelled(directory)
+    directory.save(replace(directory.run, missing=missing.names, state=state, cancelled=cancelled))
     directory.load_builds()
 
 

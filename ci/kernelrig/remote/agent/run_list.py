@@ -1,0 +1,75 @@
+"""What lies in the workdir: each run, whether it goes on, and how far it has come."""
+
+from __future__ import annotations
+
+import contextlib
+import pwd
+import stat
+import time
+from pathlib import Path
+
+from .daemon import agent_of, seconds_since_beat
+from .journal import journal_events
+from .refusal import Json
+from .workdir import Workdir
+
+JOURNAL_BYTES = 4 << 20  # of a journal that is read for the list
+
+
+def list_runs(workdir: Workdir, most: int) -> Json:
+    """Return the last `most` runs, and how many there are.
+
+    A program of a run may have written into its journal: what is told of it is for people.
+    """
+    folders = [p for p in workdir.runs.iterdir() if p.is_dir() and not p.is_symlink()]
+    folders.sort(key=lambda p: (p.lstat().st_mtime, p.name), reverse=True)
+    return {"runs": [_described(p) for p in folders[:most]], "count": len(folders)}
+
+
+def _described(run: Path) -> Json:
+    agent = agent_of(run)
+    found: Json = {
+        "id": run.name,
+        "alive": agent is not None,
+        "quiet_s": round(seconds_since_beat(run), 1) if agent is not None else 0.0,
+        "owner": _owner(run),
+        "since_utc": "",
+        "until_utc": "",
+        "ended_stages": 0,
+        "stage": "",
+        "ended": "",
+    }
+    journal = run / "journal.jsonl"
+    with contextlib.suppress(OSError):
+        status = journal.lstat()
+        if agent is None:
+            found["until_utc"] = _utc(status.st_mtime)
+        if stat.S_ISREG(status.st_mode) and status.st_size <= JOURNAL_BYTES:
+            for event, _ in journal_events(journal, 0):
+                _take(found, event)
+    return found
+
+
+def _take(found: Json, event: Json) -> None:
+    kind = event["event"]
+    if kind == "run_started":
+        found["since_utc"] = str(event.get("utc"))
+    elif kind == "stage_started":
+        found["stage"] = str(event.get("stage"))
+    elif kind == "stage_ended":
+        found["stage"] = ""
+        found["ended_stages"] += 1
+    elif kind == "finished":
+        found["ended"] = str(event.get("reason"))
+
+
+def _owner(run: Path) -> str:
+    user = run.lstat().st_uid
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:  # a container without a list of users
+        return str(user)
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from kernelrig.model import DeviceKind, Toolchain
+from kernelrig.run import engine
 from lxml import etree
 
 from tests.e2e.project import REPOSITORY, Answer, Project, read_junit, stage_of
@@ -113,6 +114,64 @@ def test_one_emulation_serves_both_tools(run: Answer) -> None:
     names = {s.name: [c.name for c in s.commands] for s in run.run.stages}
     assert names["synccheck"] == ["emulate", "synccheck"]
     assert names["memcheck"] == ["memcheck"]
+
+
+@pytest.fixture(scope="module")
+def again(good: Project, run: Answer) -> Answer:
+    """The same once more: nothing has changed since `run` passed."""
+    assert run.exit_code == 0
+    return good.invoke("remote-test", "--plan", "tiny")
+
+
+def test_what_passed_before_is_reused_and_every_report_says_so(run: Answer, again: Answer) -> None:
+    assert (again.exit_code, again.sentences) == (0, [])
+    names = ["smoke", "synccheck", "memcheck"]
+    assert [s.name for s in again.run.stages if s.reused_from == run.run.id] == names
+    assert again.stdout.splitlines()[0] == (
+        f"pass: {again.run.id} (emulated), reused: {', '.join(names)}, not run: timing"
+    )
+    assert all(stage_of(again.run, name).seconds == 0 for name in names)
+    for line in again.stdout.splitlines():
+        if line.split(" ")[0] in names:
+            assert f"pass (reused)  0.0      emulated: reused from {run.run.id}: " in line
+    root = etree.parse(again.folder / "junit.xml").getroot()
+    found = {s.get("name"): s.find("properties/property[@name='reused_from']") for s in root}
+    assert [n.split()[0] for n, p in found.items() if p is not None] == names
+    assert {p.get("value") for p in found.values() if p is not None} == {run.run.id}
+    summary = (again.folder / "summary.md").read_text()
+    assert "smoke pass (reused), synccheck pass (reused), memcheck pass (reused)" in summary
+
+
+def test_a_run_has_the_files_that_its_reused_verdicts_rest_on(
+    good: Project, run: Answer, again: Answer, tmp_path: Path
+) -> None:
+    before = again.run
+    run.folder.rename(tmp_path / "gone")
+    try:
+        judged = engine.judge(good.root, again.folder, before)
+        (again.folder / "stages/01-smoke/integer-0.json").unlink()
+        (again.folder / "manifest.json").unlink()  # else it is refused as changed
+        lost = engine.judge(good.root, again.folder, before)
+    finally:
+        (tmp_path / "gone").rename(run.folder)
+    assert stage_of(judged, "smoke").verdict == stage_of(before, "smoke").verdict
+    assert stage_of(lost, "smoke").verdict.outcome == "error"
+
+
+@pytest.mark.long
+def test_a_run_that_was_changed_or_removed_is_not_reused(good: Project) -> None:
+    words = ("remote-test", "--plan", "tiny", "--only", "smoke")
+    first = good.invoke(*words, "--fresh")
+    assert stage_of(first.run, "smoke").reused_from == ""
+    assert stage_of(good.invoke(*words).run, "smoke").reused_from == first.run.id
+    log = first.folder / "stages/01-smoke/integer-0.json"
+    log.write_bytes(log.read_bytes() + b" ")
+    changed = good.invoke(*words)
+    assert stage_of(changed.run, "smoke").reused_from == ""
+    assert stage_of(changed.run, "smoke").verdict.outcome == "pass"
+    assert any("smoke is run again, though it passed before" in line for line in changed.progress)
+    shutil.rmtree(changed.folder)
+    assert stage_of(good.invoke(*words).run, "smoke").reused_from == ""
 
 
 def test_a_required_gpu_is_not_emulated(good: Project) -> None:

@@ -10,7 +10,7 @@ from kernelrig.model.bench import Bench
 from kernelrig.model.configuration import Emulation, Fault, Kernel, Plan
 from kernelrig.model.finding import Finding
 from kernelrig.model.host import Host, RecordedRemote, Shipped
-from kernelrig.model.job import CommandResult, StageJob
+from kernelrig.model.job import CommandResult, StageJob, StageResult
 from kernelrig.model.profile import Profiling
 from kernelrig.model.verdict import (
     DeviceKind,
@@ -64,6 +64,7 @@ class StageRecord:
 
     `variant` is that of the build which the stage used: the run's, or one of the stage's own. Where
     a check was done, `build` is that build's key, and `standard` identifies it (run.standards).
+    `reused_from` is the id of the run that its result is of; empty = it is of this one.
     """
 
     name: str
@@ -79,6 +80,23 @@ class StageRecord:
     variant: str = ""
     build: str = ""
     standard: str = ""
+    reused_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reused:
+    """A stage's result that an earlier run has, with what that run asked and its journal said.
+
+    `folder` holds its files, by the earlier run's own folder; `seed` is what the plan's seeds stood
+    for there.
+    """
+
+    run: str
+    finished_utc: str
+    folder: str
+    job: StageJob
+    result: StageResult
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +132,8 @@ class Run:
     its profile stage measures; None without one, and in older records. `held_s` is how long this
     client held the host, from its first connection to the last file; None where it went away.
     `cancelled`: somebody ended it on the host before all of its stages had run.
+    `stage_keys` identify what the result of a stage depends on, by its name; `reused` are the
+    stages that were not run again.
     """
 
     id: str
@@ -143,6 +163,8 @@ class Run:
     price_per_hour: float | None = None
     held_s: float | None = None
     cancelled: bool = False
+    stage_keys: dict[str, str] = field(default_factory=dict)
+    reused: dict[str, Reused] = field(default_factory=dict)
     schema: int = 3
 
 

@@ -82,6 +82,7 @@ def _stage_suite(run: Run, stage: StageRecord) -> _Suite:
             "device": device_label(stage),
             "results": measured(stage),
             "stage.kind": stage.kind,
+            **({"reused_from": stage.reused_from} if stage.reused_from else {}),
             "run.verdict": run_word(run),
             **_origin(run, stage.variant),
             **{f"note.{i}": note for i, note in enumerate(stage.notes, start=1)},

@@ -236,7 +236,13 @@ def not_run(run: Run) -> tuple[str, ...]:
 
 
 def stage_word(stage: StageRecord) -> str:
-    return _word(combine(stage_verdicts(stage)), stage.checks)
+    word = _word(combine(stage_verdicts(stage)), stage.checks)
+    return f"{word} (reused)" if stage.reused_from else word
+
+
+def reused(run: Run) -> tuple[str, ...]:
+    """Name the stages of which nothing was run again."""
+    return tuple(one_line(shown_name(s)) for s in run.stages if s.reused_from)
 
 
 def stage_verdicts(stage: StageRecord) -> tuple[Verdict, ...]:
@@ -308,7 +314,8 @@ def measured(stage: StageRecord) -> str:
         return "read from the build, nothing was run"
     if not has_run(stage):
         return "not run on the device"
-    return "not measured" if stage.device is DeviceKind.EMULATOR else "measured"
+    how = "not measured" if stage.device is DeviceKind.EMULATOR else "measured"
+    return f"{how}, in {one_line(stage.reused_from)}" if stage.reused_from else how
 
 
 def describe_finding(finding: Finding) -> str:

@@ -20,6 +20,7 @@ from kernelrig.report.outcome import (
     labelled,
     missing,
     not_run,
+    reused,
     run_word,
     shown_name,
     stage_word,
@@ -102,7 +103,7 @@ def _verdict(run: Run, found: Sequence[Entry]) -> str:
     judged = (s.verdict for s in run.stages if s.kind is StageKind.FAULT)
     if verdict := next((v for v in judged if v.outcome in (Outcome.PASS, Outcome.FAIL)), None):
         return f"{said}: {one_line(verdict.summary)}"
-    return said + _not_run(run) + _counted(found)
+    return said + _named("reused", reused(run)) + _named("not run", not_run(run)) + _counted(found)
 
 
 def _counted(found: Sequence[Entry]) -> str:
@@ -112,10 +113,9 @@ def _counted(found: Sequence[Entry]) -> str:
     return causes
 
 
-def _not_run(run: Run) -> str:
-    names = not_run(run)
+def _named(what: str, names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f", not run: {', '.join(names[:_NAMED])}{more}" if names else ""
+    return f", {what}: {', '.join(names[:_NAMED])}{more}" if names else ""
 
 
 def _causes(found: Sequence[Entry]) -> list[str]:

@@ -203,7 +203,7 @@ def _assign(p: RunSpec) -> list[Assigned]:
     if p.remote is not None:
         from kernelrig.run.executors.host import HostExecutor
 
-        found.append((HostExecutor(p.remote, p.stop_at_first, p.system_cuda, p.wait_s), others))
+        found.append((HostExecutor(p.remote, p), others))
     elif others:
         from kernelrig.run.executors.emulator import EmulatorExecutor
 
@@ -392,7 +392,7 @@ def _remember(directory: RunDirectory) -> None:
     """Write the run into the notebook, which is made of runs: no verdict depends on it."""
     from kernelrig.run import past_runs
 
-    said = _attempt(partial(past_runs.record, directory.root, directory.folder), whole=True)
+    said = _attempt(partial(past_runs.remember, directory), whole=True)
     if isinstance(said, BaseException):
         say(f"the notebook does not have all of {directory.run.id}: {store.reason(said)}")
         return

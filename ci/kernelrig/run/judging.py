@@ -14,7 +14,7 @@ from kernelrig import stages
 from kernelrig.build import toolchain
 from kernelrig.errors import ProtocolError
 from kernelrig.files import rundir
-from kernelrig.model import DeviceKind, Stage, StageKind, StageRecord
+from kernelrig.model import DeviceKind, Reused, Stage, StageKind, StageRecord
 from kernelrig.remote import read_journal
 from kernelrig.run import standards
 from kernelrig.run.store import SOURCES, RunDirectory
@@ -56,6 +56,9 @@ def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
     results = {result.name: result for result in journal}
     jobs = {job.name: (index, job) for index, job in enumerate(run.jobs, start=1)}
     index, job = jobs[stage.name]
+    result, reused = results[stage.name], run.reused.get(stage.name)
+    if reused is not None:
+        job, result = reused.job, reused.result
     if run.host is None:
         raise ProtocolError(f"{folder / 'run.json'} has no record of the host it ran on")
     applies = not stages.why_not(run.kernel, run.arch, stage, directory.device)
@@ -71,18 +74,35 @@ def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
         builds=builds,
         run_folder=folder,
         fault=run.fault,
-        drawn=run.seed,
+        drawn=reused.seed if reused else run.seed,
         profiling=run.profiling,
         ncu_report=_report_library(directory) if stage.kind is StageKind.PROFILE else None,
     )
     found = rundir.stage_folder(folder, index, job.name)
-    record = stages.read_stage(stage, job, results[stage.name], found, context)
+    record = stages.read_stage(stage, job, result, found, context)
+    if reused is not None:
+        record = _labelled(record, reused)
     asked = standards.standard(run.kernel, run.arch, context.build.variant, stage)
     if record.device is DeviceKind.EMULATOR:  # an emulation meets no standard of a GPU
         asked = ""
     name = rundir.stage_folder(Path(), index, job.name)
     absent = (f"missing: {why}" for why in run.missing if why.startswith(f"{name}/"))
     return replace(record, build=context.build.key, standard=asked, notes=(*record.notes, *absent))
+
+
+def _labelled(record: StageRecord, reused: Reused) -> StageRecord:
+    """Say of a record that what it is of ran in an earlier run, and took no time in this one."""
+    seed = "" if reused.seed is None else f", with the inputs of --seed {reused.seed}"
+    note = f"{record.name}: reused from {reused.run}, which ended at {reused.finished_utc}{seed}"
+    said = f"reused from {reused.run}: {record.verdict.summary}"
+    return replace(
+        record,
+        verdict=replace(record.verdict, summary=said),
+        commands=tuple(replace(c, reused_from=reused.finished_utc) for c in record.commands),
+        notes=(note, *record.notes),
+        seconds=0.0,
+        reused_from=reused.run,
+    )
 
 
 def _report_library(directory: RunDirectory) -> Path | None:

@@ -21,7 +21,8 @@ from kernelrig.notebook.database import FILE, History, open_history, set_aside
 from kernelrig.notebook.trend import commit_text, render_trends, trends
 from kernelrig.run.figures import observe
 from kernelrig.run.notebook_entries import announce
-from kernelrig.run.store import RUNS, load_finished
+from kernelrig.run.reuse import offer_passed
+from kernelrig.run.store import RUNS, RunDirectory, load_finished
 from kernelrig.terminal.log import say
 from kernelrig.terminal.text import render_rows
 
@@ -38,6 +39,15 @@ class Wanted:
     task: str = ""
     verdict: str = ""
     last: int = 0
+
+
+def remember(directory: RunDirectory) -> tuple[str, ...]:
+    """Write a run into the history, and what passed in it under its keys, for later runs to reuse.
+
+    Return what follows from it, as `record` does.
+    """
+    offer_passed(directory)
+    return record(directory.root, directory.folder)
 
 
 def record(root: Path, folder: Path) -> tuple[str, ...]:

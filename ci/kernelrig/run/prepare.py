@@ -197,6 +197,10 @@ def prepare_run(root: Path, request: RunRequest) -> RunSpec:
         arch, chosen = (held.arch, held.variant) if held else choose_targets(k, remote.arch, v)[0]
         named_place = SELFTEST if name == SELFTEST else place
         wanted[named_place] = BuildSpec(build.Request(k, arch, chosen), held)
+    # Who names a seed wants these inputs; a CPU program depends on its machine in ways no key has.
+    offers = (
+        request.purpose is Purpose.TEST and request.seed is None and device is not DeviceKind.CPU
+    )
     return RunSpec(
         kernel,
         plan,
@@ -210,6 +214,8 @@ def prepare_run(root: Path, request: RunRequest) -> RunSpec:
         only=tuple(s.name for s in plan.stages if s.name in request.only) if plan != whole else (),
         stop_at_first=request.stop_at_first,
         profiling=_profiling(root, request, plan, wanted[""].request.arch, device),
+        reuses=offers and not request.fresh and not request.require_device,
+        offers=offers,
     )
 
 

@@ -86,7 +86,8 @@ class RunRequest:
     """What `invoke remote-test` and `invoke profile` run, and where; no `seed` = draw one.
 
     `profile_plans` are those of a profile stage; empty = all that are for the remote's chip.
-    `before` is the run whose profile that one is compared with; empty = none.
+    `before` is the run whose profile that one is compared with; empty = none. With `fresh` every
+    stage is run, also one that passed before and that nothing has changed for.
     """
 
     remote: str
@@ -104,6 +105,7 @@ class RunRequest:
     profile_plans: tuple[str, ...] = ()
     before: str = ""
     wait_s: float = 0.0
+    fresh: bool = False
 
 
 ROUNDS, LEAST_ROUNDS = 7, 2

@@ -49,6 +49,8 @@ class RunSpec:
     candidate's letter, the self-test. Without a remote the run stays on this machine. `seed` is
     what the plan's seeds stand for; None = themselves. `only` are the stages that --only left. `on`
     is the engine of sets of tunables. `wait_s` is how long a run that has the GPU is waited for.
+    `reuses`: a stage that passed before with the same key is not run again; `offers`: those that
+    pass now may be reused by later runs.
     """
 
     kernel: Kernel
@@ -72,6 +74,8 @@ class RunSpec:
     system_cuda: bool = False
     on: str = "local"
     wait_s: float = 0.0
+    reuses: bool = False
+    offers: bool = False
 
 
 def find_tools(

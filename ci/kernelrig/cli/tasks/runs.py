@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         "gate": "exit 1 if it is slower than the baseline by more than this percentage",
         "require_device": REQUIRE,
         "seed": SEED,
+        "fresh": "run every stage, also one that passed before and that nothing has changed for",
         "wait": WAIT,
         "dry_run": "print plan, minutes and price; compile nothing, connect to no host",
     },
@@ -53,6 +54,7 @@ def remote_test(
     gate: str = "",
     require_device: str = "",
     seed: str = "",
+    fresh: bool = False,
     wait: str = "",
     dry_run: bool = False,
 ) -> Reply:
@@ -72,6 +74,7 @@ def remote_test(
         gate_percent=optional_number("gate", gate),
         require_device=require_device,
         seed=optional_seed("seed", seed),
+        fresh=fresh,
         wait_s=60 * (optional_number("wait", wait) or 0.0),
     )
     if dry_run:

@@ -11,7 +11,15 @@ from typing import Any
 from kernelrig import report, stages
 from kernelrig.build import toolchain
 from kernelrig.files import rundir
-from kernelrig.model import DeviceKind, Outcome, Remote, Stage, StageKind, StageRecord
+from kernelrig.model import (
+    DeviceKind,
+    Outcome,
+    Remote,
+    Stage,
+    StageJob,
+    StageKind,
+    StageRecord,
+)
 from kernelrig.remote import HostLink, connect
 from kernelrig.remote.job import TimeLimit
 from kernelrig.remote.protocol import HostRefused
@@ -20,6 +28,8 @@ from kernelrig.run.emulated_programs import prepare_programs
 from kernelrig.run.executors import Ended
 from kernelrig.run.judging import judge_preflight, judge_stage, was_cancelled
 from kernelrig.run.launches import prepare_launches
+from kernelrig.run.reuse import bring_reused, stage_keys, without_passed
+from kernelrig.run.spec import RunSpec
 from kernelrig.run.store import OnHost, RunDirectory
 from kernelrig.terminal.log import say
 
@@ -29,15 +39,13 @@ class HostExecutor:
     """Runs the stages on `remote`, which is judged from its probe before anything is shipped."""
 
     remote: Remote
-    stop_at_first: bool = False
-    system_cuda: bool = False
-    wait_s: float = 0.0
+    spec: RunSpec
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
-        upload = upload_set(directory, system_cuda=self.system_cuda)
+        upload = upload_set(directory, system_cuda=self.spec.system_cuda)
         began = time.monotonic()
         with connect(self.remote, root=directory.root) as link:
-            until = time.monotonic() + self.wait_s if self.wait_s else 0.0
+            until = time.monotonic() + self.spec.wait_s if self.spec.wait_s else 0.0
             if until and directory.device is DeviceKind.GPU:
                 link.await_gpus(directory.run.id, until)
             known = replace(directory.remote, host_key=link.host_key)
@@ -66,17 +74,8 @@ class HostExecutor:
         began: float,
         until: float,
     ) -> None:
+        jobs = self._jobs(directory, upload)
         run = directory.run
-        jobs = stages.stage_jobs(
-            run.plan,
-            run.kernel,
-            directory.builds,
-            run.host,
-            directory.remote,
-            bench=run.bench,
-            seed=run.seed,
-            profiling=run.profiling,
-        )
         expected = good_seconds(directory)
         if expected and directory.device is DeviceKind.GPU:
             jobs = stages.inspect_early(jobs, run.plan, run.kernel, directory.builds, expected)
@@ -93,7 +92,7 @@ class HostExecutor:
                 run.id,
                 jobs,
                 upload.files,
-                stop_at_first=self.stop_at_first,
+                stop_at_first=self.spec.stop_at_first,
                 lease=directory.device is DeviceKind.GPU,
                 wait_until=until,
                 limit=limit,
@@ -102,6 +101,28 @@ class HostExecutor:
             directory.save(replace(run, shipped=shipped))
             raise
         directory.on_host = OnHost.RUNS
+
+    def _jobs(self, directory: RunDirectory, upload: UploadSet) -> tuple[StageJob, ...]:
+        """Return what the agent is to run: nothing of a stage that is reused."""
+        run = directory.run
+        asked, drawn = (
+            stages.stage_jobs(
+                run.plan,
+                run.kernel,
+                directory.builds,
+                run.host,
+                directory.remote,
+                bench=run.bench,
+                seed=seed,
+                profiling=run.profiling,
+            )
+            for seed in (None, run.seed)
+        )
+        if not self.spec.offers:
+            return drawn
+        keys = stage_keys(directory, asked, upload.digests, self.remote.env)
+        directory.save(replace(run, stage_keys=keys))
+        return without_passed(directory, drawn) if self.spec.reuses else drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +184,7 @@ def bring_back(directory: RunDirectory, link: HostLink) -> None:
         directory.on_host, state = OnHost.HERE, "collected"
     cancelled = was_cancelled(directory)
     directory.save(replace(directory.run, missing=missing.names, state=state, cancelled=cancelled))
+    bring_reused(directory)
     directory.load_builds()
 
 
@@ -172,6 +194,12 @@ class UploadSet:
 
     files: dict[str, Path]
     blobs: dict[str, Path]
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of each file by its place."""
+        known = {path: digest for digest, path in self.blobs.items()}
+        return {place: known[path] for place, path in self.files.items()}
 
 
 def upload_set(directory: RunDirectory, *, system_cuda: bool = False) -> UploadSet:

@@ -21,7 +21,7 @@ import importlib.util, json, os, sys, time
 ONE = {"hello": {"workdir": "/nowhere", "python": "3.11.2"},
        "facts": {"hostname": "hostile", "python": "3.11.2", "glibc": "2.99", "free_bytes": 1 << 40},
        "need": {"missing": [], "corrupted": []},
-       "put": {"bad": []}, "launch": {"already": False}, "follow": {"end": "finished"},
+       "put": {"bad": []}, "launch": {"already": False, "notes": []}, "follow": {"end": "finished"},
        "manifest": {"end": "listed", "alive": False}, "fetch": {"end": "fetched"},
        "cancel": {"cancelled": True}, "prune": {"freed_bytes": 0, "runs": []},
        "health": {"healthy": None, "detail": ""}}

@@ -41,6 +41,7 @@ class Fault:
 
 
 BY_TEXT_ALONE = frozenset({
+    ("pair", "(h) the pair has not met before the alloc"),
     ("ring", "inits not published"),
     ("cluster", "inits not published to the peer"),
     ("pair", "inits not published"),

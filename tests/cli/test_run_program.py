@@ -112,12 +112,11 @@ def test_several_sources_are_one_program(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_functions_that_are_not_there_are_all_named(tmp_path: Path) -> None:
     (tmp_path / "a.cu").write_text(
-        "#include <cuda.h>\nint main() { cudaGraph_t g; cudaGraphCreate(&g, 0);"
-        " cudaFreeArray(0); return cuMemCreate(0, 0, 0, 0); }\n"
+        "#include <cuda.h>\nint main() { cudaFreeArray(0); return cuMemCreate(0, 0, 0, 0); }\n"
     )
     done = run("run", "a.cu", cwd=tmp_path)
     assert done.exit_code == 2
-    assert "3 functions that cannot be run without a GPU: cuMemCreate, cudaFreeArray" in done.stderr
+    assert "2 functions that cannot be run without a GPU: cuMemCreate, cudaFreeArray" in done.stderr
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +22,7 @@ from kernelrig.model import (
     Tool,
 )
 from kernelrig.run import reuse
+from kernelrig.run.executors.host import UploadSet
 from kernelrig.run.prepare import prepare_run
 from kernelrig.run.requests import RunRequest
 from kernelrig.run.store import RunDirectory
@@ -186,3 +188,12 @@ def test_who_wants_it_run_gets_it_run(
     (tmp_path / "remotes.yaml").write_text(REMOTES)
     prepared = prepare_run(tmp_path, request_)
     assert (prepared.reuses, prepared.offers) == (reuses, offers)
+
+
+def test_files_of_equal_content_are_shipped_once_and_each_has_its_digest(tmp_path: Path) -> None:
+    for name in ("a.npy", "b.npy"):
+        (tmp_path / name).write_bytes(b"the same")
+    digest = sha256(b"the same").hexdigest()
+    files = {f"launches/{n}": tmp_path / n for n in ("a.npy", "b.npy")}
+    upload = UploadSet(files, {digest: tmp_path / "b.npy"})
+    assert upload.digests == dict.fromkeys(files, digest)

@@ -197,9 +197,11 @@ class UploadSet:
 
     @property
     def digests(self) -> dict[str, str]:
-        """Return the SHA-256 of each file by its place."""
+        """Return the SHA-256 of each file by its place; of equal files one is the blob."""
         known = {path: digest for digest, path in self.blobs.items()}
-        return {place: known[path] for place, path in self.files.items()}
+        return {
+            place: known.get(path) or rundir.sha256_file(path) for place, path in self.files.items()
+        }
 
 
 def upload_set(directory: RunDirectory, *, system_cuda: bool = False) -> UploadSet:

@@ -158,6 +158,16 @@ def test_a_race_seen_from_its_other_side_is_linked() -> None:
     assert [f.cause for f in grouped([two, one])] == [None, 0]
 
 
+def test_a_race_across_warps_explains_the_same_one_within_a_warp() -> None:
+    """A barrier of the warp alone would not be enough."""
+    write = (Frame("k.cu", 4, "k"),)
+    lanes = finding("race", 7, "tile[0]", time=1, related=write, rule="lanes-not-synchronised")
+    warps = finding("race", 7, "tile[0]", time=2, related=write, rule="threads-not-synchronised")
+    first, second = grouped([lanes, warps])
+    assert (first.rule, first.cause) == ("threads-not-synchronised", None)
+    assert (second.rule, second.cause) == ("lanes-not-synchronised", 0)
+
+
 def test_a_wrong_element_is_explained_by_a_race_at_its_writers_line_only() -> None:
     race = finding("race", 50, "staging")
     same, other = finding("mismatch", 50, "C"), finding("mismatch", 60, "D")

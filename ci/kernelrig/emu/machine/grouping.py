@@ -55,6 +55,9 @@ RANK = {
 """Kinds in the order in which one explains the other, where nothing else is known."""
 WRONG_BYTES = "mbarrier-bytes"
 """The rule of a deadlock that is a cause: no other fault makes an mbarrier's bytes wrong."""
+LANES = "lanes-not-synchronised"
+"""The rule of a race within a warp. The same lines race across warps too where a barrier of the CTA
+is missing: that is the one to name, as a barrier of the warp would not be enough."""
 _ONE_FENCE = frozenset({"init-not-in-async-proxy"})
 """Rules of which all findings of a kernel have one cause."""
 ORDER_FAULTS = frozenset({"race", "uninitialised", "proxy-fence"})
@@ -164,6 +167,7 @@ def _rank(finding: Finding) -> tuple[object, ...]:
         finding.severity == "warning",  # what is off may explain an error
         not (early and finding.kind in ORDER_FAULTS),
         1 if finding.rule == WRONG_BYTES else RANK.get(finding.kind, 0),
+        finding.rule == LANES,
         finding.schedule,
         finding.sighting.time,
     )

@@ -18,7 +18,7 @@ from typing import Any
 
 from kernelrig import __version__, build, config
 from kernelrig.config.selection import choose_kernel, choose_targets
-from kernelrig.engines import open_engine
+from kernelrig.engines import chosen_engine, open_engine
 from kernelrig.errors import ConfigError, IncompleteError, RemoteError
 from kernelrig.files.serialization import to_json
 from kernelrig.model import Kernel, Outcome, Remote, Run, SweepResult, TunableSet
@@ -54,6 +54,7 @@ class Sweep:
 
 
 def prepare_sweep(root: Path, request: SweepRequest) -> Sweep:
+    chosen_engine(request.on, tunables=True)
     kernel = choose_kernel(config.load_kernels(root), request.kernel)
     remote = host_runs.timed_remote(root, request.remote) if request.remote else None
     wanted = request.arch or (remote.arch if remote else "")
@@ -171,7 +172,7 @@ def _try_sets(sweep: Sweep, key: str, journal: Journal) -> str:
 
     shop = Workshop(sweep.root, sweep.kernel, sweep.arch, sweep.request.system_cuda)
     lost = 0
-    with open_engine(sweep.request.on) as on:
+    with open_engine(sweep.request.on, sweep.root) as on:
         for group in ([s for s in left if s.id == known.default], left):
             fresh = [s for s in group if s.id not in _tried(journal)]
             out, facts = static_rows(shop, fresh, on)

@@ -13,7 +13,16 @@ from pathlib import Path
 from kernelrig import build, config
 from kernelrig.engines import Engine, Json, WorkItem, WorkResult, register
 from kernelrig.errors import BuildError
-from kernelrig.model import Kernel, Outcome, StageKind, SweepPhase, Toolchain, TriedSet, TunableSet
+from kernelrig.model import (
+    Build,
+    Kernel,
+    Outcome,
+    StageKind,
+    SweepPhase,
+    Toolchain,
+    TriedSet,
+    TunableSet,
+)
 from kernelrig.run.prepare import prepare
 from kernelrig.run.requests import EmulateRequest
 from kernelrig.run.spec import find_tools
@@ -45,6 +54,10 @@ class Workshop:
         assert tools is not None, "a request of this tree needs tools"
         return tools
 
+    def own_build(self, tools: Toolchain) -> Build:
+        (own,) = build.build_all(self.root, [self.request], tools)
+        return own
+
 
 def static_rows(
     shop: Workshop, sets: Sequence[TunableSet], on: Engine
@@ -56,7 +69,7 @@ def static_rows(
     if not shop.kernel.cuda:
         return {}, {s.id: {} for s in sets}
     tools = shop.tools()
-    (own,) = build.build_all(shop.root, [shop.request], tools)
+    own = shop.own_build(tools)
     tried = build.try_sets(shop.root, own, shop.request, [s.values for s in sets], tools, on)
     checks = check_sets(Subject(shop.kernel, shop.arch, BASE), tried)
     out: dict[str, Row] = {}
@@ -79,6 +92,7 @@ def set_items(
     payloads: dict[str, Json] = {s.id: None for s in sets}
     if shop.kernel.cuda and shop.kernel.level:
         payloads = _emulations(shop, sets)
+    inputs = shop.own_build(shop.tools()).inputs if sets else {}
     made = {}
     for one in sets:
         payload: dict[str, Json] = {
@@ -91,6 +105,7 @@ def set_items(
             "system_cuda": shop.system_cuda,
             "facts": dict(facts[one.id]),
             "emulation": payloads[one.id],
+            "inputs": dict(inputs),
         }
         item = WorkItem.of(TASK, payload, sweep)
         made[item.key] = (item, one)
@@ -115,7 +130,7 @@ def _emulations(shop: Workshop, sets: Sequence[TunableSet]) -> dict[str, Json]:
     (stage,) = [s for s in p.plan.stages if s.kind is StageKind.TUNABLES]
     engine = choose_engine(p.emulation.engine.value, say)
     tools = shop.tools()
-    (own,) = build.build_all(shop.root, [shop.request], tools)
+    own = shop.own_build(tools)
     return {
         one.id: dict(
             emulated_set(
@@ -130,8 +145,10 @@ def _emulations(shop: Workshop, sets: Sequence[TunableSet]) -> dict[str, Json]:
 @register(TASK)
 def try_set(payload: Mapping[str, Json]) -> Json:
     """Emulate a set and build it; return how far it got, its outcome, and why."""
-    root, said = Path(str(payload["root"])), payload["facts"]
+    root, said, inputs = Path(str(payload["root"])), payload["facts"], payload["inputs"]
     assert isinstance(said, dict), "set_items wrote it"
+    assert isinstance(inputs, dict), "set_items wrote it"
+    build.require_inputs(root, {name: str(digest) for name, digest in inputs.items()})
     facts = {name: str(text) for name, text in said.items()}
     if isinstance(emulation := payload["emulation"], dict) and (out := _emulate(emulation, facts)):
         return out

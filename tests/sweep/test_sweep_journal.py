@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from kernelrig.errors import ConfigError, IncompleteError, ProtocolError
-from kernelrig.sweep.journal import JOURNAL, open_journal
+from kernelrig.files.event_log import JOURNAL
+from kernelrig.sweep.journal import open_journal
 
 INPUTS = {"inputs": "abc", "kernel": "gemm"}
 

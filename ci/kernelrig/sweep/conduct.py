@@ -20,11 +20,12 @@ from kernelrig import __version__, build, config
 from kernelrig.config.selection import choose_kernel, choose_targets
 from kernelrig.engines import chosen_engine, open_engine
 from kernelrig.errors import ConfigError, IncompleteError, RemoteError
+from kernelrig.files.event_log import Event
 from kernelrig.files.serialization import to_json
 from kernelrig.model import Kernel, Outcome, Remote, Run, SweepResult, TunableSet
 from kernelrig.run.spec import find_tools
 from kernelrig.sweep import host_runs
-from kernelrig.sweep.journal import SWEEPS, Event, Journal, open_journal
+from kernelrig.sweep.journal import SWEEPS, Journal, open_journal
 from kernelrig.sweep.racing import MOST_ROUNDS, Heat, exhaustive, slots_of
 from kernelrig.sweep.set_choice import BASE, SweepRequest, select_sets
 from kernelrig.sweep.set_tasks import Row, Workshop, set_items, static_rows

@@ -206,6 +206,7 @@ def test_readmes_line_for_a_folder_of_wheels_names_locks_that_exist(tmp_path: Pa
     pip_of_readme.chmod(0o755)
     done = run_process(["sh", "-c", line], cwd=tmp_path)
     calls = [call.split() for call in done.stdout.splitlines()]
-    assert [call[:-1] for call in calls] == [["download", "--no-deps", "-d", "../wheels", "-r"]] * 4
+    assert [call[:-1] for call in calls] == [["download", "--no-deps", "-d", "../wheels", "-r"]] * 5
     named = [ROOT / call[-1] for call in calls]
-    assert named == [OWN_LOCKS / f"{name}.txt" for name in ("build", "base", "cuda", "sanitizer")]
+    locks = ("build", "base", "cuda", "cupti", "sanitizer")
+    assert named == [OWN_LOCKS / f"{name}.txt" for name in locks]

@@ -126,7 +126,7 @@ def test_a_cpu_program_has_one_command_and_no_sanitizer_timing_or_profile() -> N
     ("name", "why"),
     [
         ("memcheck", "cpu_program is a CPU program (cuda: false)"),
-        ("timing", "cpu_program is a plain program without 'metrics': nothing says its times"),
+        ("timing", "cpu_program is a CPU program without 'metrics': nothing says its times"),
         ("profile", "cpu_program is a CPU program (cuda: false)"),
     ],
 )

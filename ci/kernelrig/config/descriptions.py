@@ -108,7 +108,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "must_print": "Regular expression that a plain program's output must match somewhere.",
         "must_not_print": "Regular expression that nothing in its output may match.",
         "metrics": "Numbers that a plain program prints, by name: a regular expression with one "
-        "group, as time_ms: 'avg ([0-9.]+) ms'.",
+        "group, as time_ms: 'avg ([0-9.]+) ms'. Where none is a time, kernels are measured.",
         "default": "Whether it is the default kernel.",
     },
     "Variant": {

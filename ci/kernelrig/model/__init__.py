@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kernelrig.model.configuration import (
         FILLED_IN,
         FULL,
+        TIME_UNITS,
         AcceptedFinding,
         Budget,
         Case,
@@ -186,6 +187,7 @@ __all__ = [
     "PROFILE_FIGURES",
     "SCHEMA",
     "STOPPED_SCHEDULES",
+    "TIME_UNITS",
     "AcceptedBuild",
     "AcceptedBuilds",
     "AcceptedFinding",

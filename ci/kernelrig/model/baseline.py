@@ -24,7 +24,10 @@ class HostClass:
 
 @dataclass(frozen=True, slots=True)
 class TimedRun:
-    """One run of a baseline: one process, so one observation, however many samples it has."""
+    """One run of a baseline: one observation, however many samples it has.
+
+    Clocks, power and temperature are None of a plain program, in which nobody samples them.
+    """
 
     run: str
     started_utc: str
@@ -38,9 +41,9 @@ class TimedRun:
     least_ms: float
     most_ms: float
     samples: int
-    sm_mhz: tuple[int, int]
-    power_w: tuple[float, float]
-    temperature_c: tuple[int, int]
+    sm_mhz: tuple[int, int] | None = None
+    power_w: tuple[float, float] | None = None
+    temperature_c: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

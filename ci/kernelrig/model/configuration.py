@@ -13,6 +13,8 @@ from kernelrig.model.verdict import Function, Pattern, StageKind
 
 FILLED_IN = "filled in"
 """Of a field that no file has as a key: what is read from it follows from other keys."""
+TIME_UNITS = ("ns", "us", "ms", "s")
+"""Of a printed metric that is a time."""
 FULL = "full"
 """The case of a stage that names none."""
 
@@ -277,6 +279,15 @@ class Kernel:
     def judges_output(self) -> bool:
         """Whether anything that a plain program prints is judged."""
         return bool(self.expected_lines or self.must_print or self.must_not_print)
+
+    @property
+    def prints_no_time(self) -> bool:
+        """Whether it is a plain CUDA program none of whose metrics is a time: they are measured."""
+        return (
+            self.level == 0
+            and self.cuda
+            and not any(m.unit in TIME_UNITS for m in self.metrics.values())
+        )
 
     @property
     def is_operation(self) -> bool:

@@ -39,6 +39,7 @@ from kernelrig.model import (
 from kernelrig.run.check_status import OUTDATED, check_status
 from kernelrig.run.store import RunDirectory
 from kernelrig.run.timings import recorded_timing
+from kernelrig.stages import TOTAL
 
 FOLDER = Path("artifacts/baselines")
 
@@ -87,9 +88,15 @@ def compare(
     root, run = directory.root, directory.run
     if record.kind is StageKind.BENCH:
         return _checked(root, run, record)
-    if record.kind is StageKind.TIMING and record.verdict.outcome is Outcome.PASS:
+    if _is_timed(record) and record.verdict.outcome is Outcome.PASS:
         return _judge(root, directory.folder, run, record, judged)
     return record
+
+
+def _is_timed(record: StageRecord) -> bool:
+    """Return whether a stage measured a time: by the harness, or of a plain program's kernels."""
+    measured = record.kind is StageKind.METRICS and any(c.name == TOTAL for c in record.checks)
+    return record.kind is StageKind.TIMING or measured
 
 
 def with_error(record: StageRecord, verdict: Verdict) -> StageRecord:
@@ -120,9 +127,11 @@ def require_timed(run: Run) -> tuple[StageRecord, ...]:
         )
     if run.state != "finished":
         raise ConfigError(f"{run.id} is {run.state}", f"first `invoke collect {run.id}`")
-    timed = tuple(s for s in run.stages if s.kind is StageKind.TIMING)
+    timed = tuple(s for s in run.stages if _is_timed(s))
     if not timed:
-        raise ConfigError(f"{run.id} has no timing stage")
+        printed = any(s.kind is StageKind.METRICS for s in run.stages)
+        more = ": what a plain program prints of itself has no baseline" if printed else ""
+        raise ConfigError(f"{run.id} has no timing stage{more}")
     for record in run.stages:
         own = [c for c in record.checks if c.name != BASELINE_CHECK or record not in timed]
         outcome = combine(c.verdict for c in own) if own else record.verdict.outcome
@@ -230,8 +239,12 @@ def _commit(run: TimedRun) -> str:
     return f"{run.commit[:12]}{' with changes' if run.dirty_sha256 else ''}"
 
 
-def span(spans: Sequence[tuple[int, int]], unit: str) -> str:
-    low, high = min(s[0] for s in spans), max(s[1] for s in spans)
+def span(spans: Sequence[tuple[int, int] | None], unit: str) -> str:
+    """Return the least and the most of what was sampled, empty if nothing was."""
+    known = [s for s in spans if s]
+    if not known:
+        return ""
+    low, high = min(s[0] for s in known), max(s[1] for s in known)
     return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
 
 

@@ -2,6 +2,7 @@
 
     time_ms  sm_mhz  power_w  temperature_c  energy_j          of a timing stage, and of a bench
     the metrics of kernels.yaml                                of a plain program's timing stage
+    time_ms  kernel_ms.KERNEL                                  of one whose kernels were measured
     change_percent  mdd_percent  noise_percent                 of a bench: B compared with A
     cycles.ROLE_AND_PHASE                                      of a timing variant's phases
     registers  spill_bytes  stack_bytes  shared_bytes          of a build
@@ -140,6 +141,8 @@ def _timings(folder: Path, run: Run) -> Iterator[Observed]:
     except ConfigError:  # no time, or one that does not count
         return
     for record in timed:
+        if record.kind is StageKind.METRICS:  # _printed has those
+            continue
         found = recorded_timing(folder, run, record)
         if isinstance(found, str):
             continue
@@ -148,7 +151,10 @@ def _timings(folder: Path, run: Run) -> Iterator[Observed]:
 
 
 def _printed(_: Path, run: Run) -> Iterator[Observed]:
-    """Yield what a plain program says of itself on a GPU, where no stage found it wrong."""
+    """Yield what a plain program says of itself on a GPU, and what was measured of its kernels.
+
+    Nothing where a stage found it wrong.
+    """
     if run.host is None or any(s.verdict.outcome is Outcome.FAIL for s in run.stages):
         return
     for record in run.stages:
@@ -169,16 +175,20 @@ def _of_metrics(run: Run, record: StageRecord, host: Host) -> Iterator[Observed]
     )
     for check in record.checks:
         facts = check.facts
-        if check.name not in run.kernel.metrics or facts.get("metric") != check.name:
+        name = facts.get("metric", "")
+        measured = stages.kernel_times_of(check)
+        if not measured and (check.name not in run.kernel.metrics or name != check.name):
             continue
         try:
             value, low, high = (float(facts[key]) for key in ("value", "least", "most"))
-            samples = int(facts["processes"])
+            samples = int(facts["samples" if measured else "processes"])
         except (KeyError, ValueError) as e:
             raise ProtocolError(f"{record.name} of {run.id}: {check.name} is no figure: {e}") from e
         case, unit = facts.get("case", ""), facts.get("unit", "")
-        figure = replace(of, metric=check.name, case=case, samples=samples, unit=unit)
-        yield replace(figure, value=value, low=low, high=high)
+        figure = replace(of, metric=name, case=case, samples=samples, value=value)
+        # The name of what was measured has its unit.
+        shown = replace(figure, regime=measured) if measured else replace(figure, unit=unit)
+        yield replace(shown, low=low, high=high)
 
 
 def _timing(

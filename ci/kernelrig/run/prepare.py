@@ -264,7 +264,7 @@ def _require_work(kernel: Kernel, remote: Remote, plan: Plan) -> None:
 
 def _require_timing(kernel: Kernel, remote: Remote, plan: Plan) -> None:
     device, _ = executor(kernel, remote.device, None)
-    if not kernel.level:
+    if not kernel.level and not kernel.prints_no_time:
         why = f"{kernel.name} is a plain program: what it prints has no baseline"
         raise ConfigError(f"--gate would gate nothing: {why}", "`invoke bench --gate` compares two")
     timed = [s for s in plan.on_host if s.kind is StageKind.TIMING]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from kernelrig.stages.jobs import inspect_early, stage_jobs
     from kernelrig.stages.plain.emulated_program import emulated_programs, program_place
     from kernelrig.stages.plain.invocation import FILES, input_files
+    from kernelrig.stages.plain.kernel_figures import TOTAL, has_figures, kernel_times_of
+    from kernelrig.stages.plain.kernel_times import TIMER, times_itself
     from kernelrig.stages.preflight.reader import host_checks, judge_preflight
     from kernelrig.stages.profile.merged_plans import merge_plans
     from kernelrig.stages.table import why_not
@@ -43,17 +45,21 @@ __all__ = [
     "OBSERVERS",
     "OUTPUT",
     "THROTTLE_REASONS",
+    "TIMER",
+    "TOTAL",
     "Chains",
     "Clock",
     "Context",
     "Launch",
     "emulated_programs",
     "expected_rows",
+    "has_figures",
     "host_checks",
     "input_files",
     "inspect_early",
     "is_large",
     "judge_preflight",
+    "kernel_times_of",
     "launches",
     "load_result",
     "load_timing",
@@ -66,6 +72,7 @@ __all__ = [
     "read_stage",
     "releases_early",
     "stage_jobs",
+    "times_itself",
     "wanted_at",
     "why_not",
 ]

@@ -35,6 +35,7 @@ from kernelrig.stages.emulation.reader import read_emulated_checksum, read_emula
 from kernelrig.stages.fault.reader import read_fault
 from kernelrig.stages.plain.command import program_commands
 from kernelrig.stages.plain.emulated_program import emulated_program_commands
+from kernelrig.stages.plain.kernel_figures import has_figures
 from kernelrig.stages.plain.metrics import metric_commands, read_metrics
 from kernelrig.stages.plain.program_findings import read_emulated_program
 from kernelrig.stages.plain.reader import read_program
@@ -114,8 +115,8 @@ def why_not(kernel: Kernel, arch: str, stage: Stage, device: DeviceKind = Device
         return lacking or why_not_emulated(kernel, stage)
     if find_pair(kernel, stage.kind, device) is None:
         return f"{kernel.name} is a plain program: it has no {stage.kind} mode"
-    if stage.kind is StageKind.TIMING and not kernel.level and not kernel.metrics:
-        return f"{kernel.name} is a plain program without 'metrics': nothing says its times"
+    if stage.kind is StageKind.TIMING and not kernel.level and not has_figures(kernel):
+        return f"{kernel.name} is a CPU program without 'metrics': nothing says its times"
     if stage.kind in _NEED_CUDA and not kernel.cuda:
         return f"{kernel.name} is a CPU program (cuda: false)"
     return lacking

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelrig import report, stages
 from kernelrig.build import toolchain
+from kernelrig.build.kernel_timer.shipped_timer import fetch_kernel_timer
 from kernelrig.files import rundir
 from kernelrig.model import (
     DeviceKind,
@@ -222,7 +223,20 @@ def upload_set(directory: RunDirectory, *, system_cuda: bool = False) -> UploadS
     if remote.tools == "ship" and any(s.kind is StageKind.SANITIZER for s in run.plan.stages):
         files["tools/"] = wheel = toolchain.fetch_sanitizer_wheel(directory.root)
         blobs[rundir.sha256_file(wheel)] = wheel
+    if _measures_kernels(directory):
+        files[stages.TIMER] = timer = fetch_kernel_timer(directory.root, system=system_cuda)
+        blobs[rundir.sha256_file(timer)] = timer
     return _with_input_files(directory, UploadSet(files, blobs))
+
+
+def _measures_kernels(directory: RunDirectory) -> bool:
+    """Return whether some stage measures kernels by the library that is shipped for it."""
+    run, builds = directory.run, directory.builds.by_variant
+    if run.bench is not None:
+        silent = (c for c in run.bench.candidates if c.kernel.prints_no_time)
+        return any(not stages.times_itself(builds[c.place].binary) for c in silent)
+    timed = any(s.kind is StageKind.TIMING for s in run.plan.stages)
+    return timed and run.kernel.prints_no_time
 
 
 def _with_input_files(directory: RunDirectory, upload: UploadSet) -> UploadSet:

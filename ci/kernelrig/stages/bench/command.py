@@ -7,7 +7,7 @@ shell that starts them and leaves the exit code of each in `<process>.exit`. Wha
 file with a byte a slot (relay.cuh); a process that fails ends it for all.
 
 Where a plain program takes part, each slot is a process that is started when the one before has
-ended.
+ended. One that has no way to say its times is measured by CUPTI (stages.plain.kernel_times).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from kernelrig.model import Bench, Command, Kernel, Pattern, Slot, Stage
 from kernelrig.stages.checksum.command import watchdog_s
 from kernelrig.stages.context import Setup, problem_words
 from kernelrig.stages.plain.command import program_command
+from kernelrig.stages.plain.kernel_figures import measured_command
+from kernelrig.stages.plain.kernel_times import times_itself
 from kernelrig.stages.timing.command import timed_command
 
 RELAY, CHOICE = "relay", "KERNELRIG_CHOICE_FILE"
@@ -74,7 +76,9 @@ def slot_commands(
 def _lone_command(stage: Stage, bench: Bench, number: int, slot: Slot, setup: Setup) -> Command:
     name, kernel = command_name(number, slot), setup.kernel
     if not kernel.level:
-        command = program_command(name, stage, setup)
+        measured = kernel.prints_no_time and not times_itself(setup.build.binary)
+        start = measured_command if measured else program_command
+        command = start(name, stage, setup)
         return replace(command, env={**command.env, "KERNELRIG_SAMPLES": f"{name}.samples"})
     command = timed_command(name, slot_stage(stage, bench, slot), setup)
     if _chooses(kernel):

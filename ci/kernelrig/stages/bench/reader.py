@@ -2,8 +2,8 @@
 
 Harness programs time themselves. A plain program prints a line `sample_ms NUMBER` for each of its
 samples, or writes it into the file that its environment calls KERNELRIG_SAMPLES; where it does
-neither, its first metric counts that is a time. The statistics are
-kernelrig.bench's.
+neither, its first metric counts that is a time, and without one its kernels are measured. The
+statistics are kernelrig.bench's.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kernelrig.model import (
     Check,
     Clocked,
     Command,
+    CommandResult,
     Environment,
     Slot,
     Stage,
@@ -48,6 +49,7 @@ from kernelrig.stages.bench.process import ended_process, read_choice
 from kernelrig.stages.context import Context, Setup
 from kernelrig.stages.harness.ended import judge_end, judge_missing
 from kernelrig.stages.harness.result import Clock, HarnessResult
+from kernelrig.stages.plain.kernel_times import SOURCE, is_timed, read_kernel_times
 from kernelrig.stages.plain.metrics import printed_times_ms
 from kernelrig.stages.plain.reader import judge_program
 from kernelrig.stages.record import find_command, log_tail, read_log, read_text, stage_record
@@ -231,26 +233,14 @@ def _read_process(
         environment, clocked = _around(seen), _clocked(under_load or list(seen.clocks))
         checked = seen.schema > 1
     else:
-        if (verdict := judge_end(command, ended, folder, context)) is not None:
-            return verdict
-        wrong = judge_program(command, ended, folder, context)
-        written = read_text(folder / f"{command.name}.samples")
-        found = _printed(written or read_log(folder, command.name) or "")
-        if wrong.outcome != "pass":
-            return wrong
-        if not found:
-            try:
-                found = printed_times_ms(context.kernel, folder, command.name, ended.seconds)
-            except ProtocolError as e:
-                return unreadable(e.message, e.hint)
-        if not found:
-            said = log_tail(folder, command.name)
-            return broken("it printed no `sample_ms NUMBER`, and no metric of it is a time", *said)
-        if untimely := find_untimely(found, ended.seconds):
-            return broken(f"{untimely}; the times are not counted", *log_tail(folder, command.name))
+        found = _plain_times(command, ended, folder, context)
+        if isinstance(found, Verdict):
+            return found
+        samples, regime = found
         gpu = context.host.gpu if context.kernel.cuda else {}
-        samples, clocked, checked = found, Clocked(), False
-        environment = Environment(gpu.get("uuid", ""), context.host.driver if gpu else "")
+        clocked, checked = Clocked(), False
+        driver = context.host.driver if gpu else ""
+        environment = Environment(gpu.get("uuid", ""), driver, regime=regime)
     return Timed(
         slot.candidate,
         slot.round,
@@ -261,6 +251,33 @@ def _read_process(
         slot.process,
         spot_checked=checked,
     )
+
+
+def _plain_times(
+    command: Command, ended: CommandResult, folder: Path, context: Context
+) -> tuple[tuple[float, ...], str] | Verdict:
+    """Return a plain program's samples in ms, and how they were measured if not by itself."""
+    if (verdict := judge_end(command, ended, folder, context)) is not None:
+        return verdict
+    wrong = judge_program(command, ended, folder, context)
+    if wrong.outcome != "pass":
+        return wrong
+    kernel = context.kernel
+    try:
+        if is_timed(command):
+            seen = read_kernel_times(kernel, folder, command.name, ended.seconds)
+            return seen.samples_ms, f"{SOURCE}, {seen.basis}"
+        written = read_text(folder / f"{command.name}.samples")
+        found = _printed(written or read_log(folder, command.name) or "")
+        found = found or printed_times_ms(kernel, folder, command.name, ended.seconds)
+    except ProtocolError as e:
+        return unreadable(e.message, e.hint)
+    said = log_tail(folder, command.name)
+    if not found:
+        return broken("it printed no `sample_ms NUMBER`, and no metric of it is a time", *said)
+    if untimely := find_untimely(found, ended.seconds):
+        return broken(f"{untimely}; the times are not counted", *said)
+    return found, ""
 
 
 def _printed(text: str) -> tuple[float, ...]:

@@ -1,7 +1,8 @@
 """The timing stage of a plain program: the metrics of kernels.yaml, as its output has them.
 
 They are the program's own claims: what is checked is that they are numbers, and that a time is no
-longer than the process that printed it.
+longer than the process that printed it. Where none of them is a time, the kernels are measured, in
+further processes (stages.plain.kernel_figures).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from statistics import median
 
 from kernelrig.errors import ProtocolError
 from kernelrig.model import (
+    TIME_UNITS,
     Check,
     Command,
     Kernel,
@@ -31,21 +33,30 @@ from kernelrig.model import (
 from kernelrig.stages.context import Context, Setup
 from kernelrig.stages.harness.ended import judge_missing
 from kernelrig.stages.plain.command import program_command
+from kernelrig.stages.plain.kernel_figures import (
+    PROCESSES,
+    kernel_commands,
+    measured_kernels,
+)
+from kernelrig.stages.plain.kernel_times import is_timed
 from kernelrig.stages.plain.pattern_search import find_patterns
 from kernelrig.stages.plain.reader import judge_program
 from kernelrig.stages.record import find_command, stage_record
 from kernelrig.stages.timing.reader import judge_gate
 
-PROCESSES = 3
-SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-"""The units of times."""
+SECONDS = dict(zip(TIME_UNITS, (1e-9, 1e-6, 1e-3, 1.0), strict=True))
 _SLACK_S = 0.001
 """The agent rounds the seconds of a command to a thousandth."""
 
 
 def metric_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
-    """Return the starts whose output is read: several, to see how far they differ."""
-    return tuple(program_command(f"program-{n + 1}", stage, setup) for n in range(PROCESSES))
+    """Return the starts whose output is read: several, to see how far they differ.
+
+    Those under CUPTI are further ones: what a program prints there is not its own.
+    """
+    printed = range(PROCESSES if setup.kernel.metrics else 0)
+    starts = tuple(program_command(f"program-{n + 1}", stage, setup) for n in printed)
+    return (*starts, *kernel_commands(stage, setup))
 
 
 def read_metrics(
@@ -55,7 +66,8 @@ def read_metrics(
     if (gate := judge_gate(context)) is not None:
         return stage_record(stage, result, context, [Check("metrics", gate)])
     printed: list[dict[str, tuple[float, ...]]] = []
-    for command in job.commands:
+    plain = [c for c in job.commands if not is_timed(c)]
+    for command in plain:
         found = _of_process(command, result, folder, context)
         if isinstance(found, Verdict):
             return stage_record(stage, result, context, [Check(command.name, found)])
@@ -64,11 +76,15 @@ def read_metrics(
         _check(metric, [found[name] for found in printed], stage, context)
         for name, metric in context.kernel.metrics.items()
     ]
-    record = stage_record(stage, result, context, checks)
+    said = ", ".join(f"{c.name} {c.facts['median']}" for c in checks if c.facts)
+    summary = f"{said}: printed by the program" if said else ""
+    measured, notes = measured_kernels(stage, job, result, folder, context)
+    if measured:
+        summary = "; ".join(filter(None, (summary, measured[0].verdict.summary)))
+    record = stage_record(stage, result, context, (*checks, *measured), notes)
     if record.verdict.outcome is not Outcome.PASS:
         return record
-    said = ", ".join(f"{c.name} {c.facts['median']}" for c in checks)
-    summary = f"{said}: printed by the program, median of {PROCESSES} processes, {context.machine}"
+    summary = f"{summary}, median of {PROCESSES} processes, {context.machine}"
     return replace(record, verdict=passed(summary, *record.verdict.evidence))
 
 

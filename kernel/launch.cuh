@@ -20,6 +20,29 @@ struct Geometry {
   int ctas() const { return static_cast<int>(grid.x * grid.y * grid.z); }
 };
 
+// How many clusters of a kernel are on the device at once: each lies within a GPC, so some SMs may
+// be left over. 0 where no device answers.
+template <class Kernel> int clusters_at_once(Kernel *kernel, const Geometry &geometry) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = geometry.cluster.x;
+  attribute.val.clusterDim.y = geometry.cluster.y;
+  attribute.val.clusterDim.z = geometry.cluster.z;
+  cudaLaunchConfig_t config{};
+  config.gridDim = geometry.grid;
+  config.blockDim = geometry.block;
+  config.dynamicSmemBytes = geometry.dynamic_smem_bytes;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int clusters = 0;
+  const bool known =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(geometry.dynamic_smem_bytes)) == cudaSuccess &&
+      cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) == cudaSuccess;
+  cudaGetLastError(); // a machine without a device describes launches too
+  return known ? clusters : 0;
+}
+
 // One kernel parameter: {"buffer": "A"}, {"tensor_map": "A_map"} or a scalar under its type's name.
 // The buffers of patch_embed are A, B, comb, C, and workspace and phase_clocks where the kernel has
 // them; of an operation its inputs, its outputs and workspace.

@@ -68,6 +68,13 @@ __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+// The same address in another CTA of the cluster.
+__device__ __forceinline__ uint32_t in_cta(uint32_t address, uint32_t rank) {
+  uint32_t there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+
 // The same address in the even CTA of the pair: bit 24 is the lowest bit of the rank (CUTLASS:
 // Sm100MmaPeerBitMask; not documented in the PTX ISA).
 __device__ __forceinline__ uint32_t in_even_cta(uint32_t address) { return address & 0xFEFFFFFFu; }
@@ -98,6 +105,11 @@ __device__ __forceinline__ void mbarrier_arrive_relaxed_cluster(uint32_t barrier
                : "memory");
 }
 
+__device__ __forceinline__ void mbarrier_arrive_release_cluster(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
+               : "memory");
+}
+
 // May return false before the phase ends: wait() loops. On a fresh barrier the phase of parity 1 is
 // complete and that of parity 0 is not.
 __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, uint32_t parity) {
@@ -105,6 +117,20 @@ __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, uint32_t par
   asm volatile("{\n"
                ".reg .pred over;\n"
                "mbarrier.try_wait.parity.shared::cta.b64 over, [%1], %2;\n"
+               "selp.b32 %0, 1, 0, over;\n"
+               "}"
+               : "=r"(over)
+               : "r"(barrier), "r"(parity)
+               : "memory");
+  return over != 0;
+}
+
+__device__ __forceinline__ bool mbarrier_try_wait_acquire_cluster(uint32_t barrier,
+                                                                  uint32_t parity) {
+  uint32_t over;
+  asm volatile("{\n"
+               ".reg .pred over;\n"
+               "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [%1], %2;\n"
                "selp.b32 %0, 1, 0, over;\n"
                "}"
                : "=r"(over)
@@ -170,6 +196,25 @@ __device__ __forceinline__ void tma_load_2d(uint32_t to, const void *map, int x,
                : "memory");
 }
 
+// The box into every CTA of the cluster whose bit of `ctas` is set, at the same address; its bytes
+// count on the barrier at that address in each.
+__device__ __forceinline__ void tma_load_2d_multicast(uint32_t to, const void *map, int x, int y,
+                                                      uint32_t barrier, uint16_t ctas) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(ctas)
+               : "memory");
+}
+
+__device__ __forceinline__ void tma_load_2d_multicast(uint32_t to, const void *map, int x, int y,
+                                                      uint32_t barrier, uint16_t ctas,
+                                                      uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".multicast::cluster.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5, %6;" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(ctas), "l"(policy)
+               : "memory");
+}
+
 __device__ __forceinline__ void tma_load_3d(uint32_t to, const void *map, int x, int y, int z,
                                             uint32_t barrier) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
@@ -231,6 +276,14 @@ __device__ __forceinline__ void store_global(void *address, const uint32_t (&wor
   asm volatile("st.global.L1::no_allocate.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address),
                "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
                : "memory");
+}
+
+__device__ __forceinline__ void store_global(void *address, const uint32_t (&words)[4],
+                                             uint64_t policy) {
+  asm volatile(
+      "st.global.L1::no_allocate.L2::cache_hint.v4.b32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(address),
+      "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "l"(policy)
+      : "memory");
 }
 
 __device__ __forceinline__ void load_read_only(uint32_t (&words)[4], const void *address) {

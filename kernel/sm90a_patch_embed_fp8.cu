@@ -24,7 +24,8 @@
 // power, so bytes that do not move become clock. NOTES.md has the figures.
 //
 // Roles: W0 loads (one elected lane) and prefetches into L2 what each consumer takes next;
-// warpgroups 1 and 2 issue the MMAs and store.
+// warpgroups 1 and 2 issue the MMAs and store. In a cluster W1 tells the CTA that loads a stage
+// next that this CTA's consumers have released it.
 //
 // Shared memory, bytes, at the defaults (LOAD_PIPE_DEPTH 4):
 //
@@ -41,6 +42,10 @@
 //   inputs_released[stage]   4: the warps of the tile's consumer              -> W0
 //   turn[consumer]           4: the warps of the other consumer, once all MMAs of their tile are
 //                               issued                                        -> the consumer
+//   shared_released[stage]   with CLUSTER: W1 of each CTA that shares A       -> W0 of the CTA that
+//                               loads the stage for all; W1 waits for its inputs_released first
+//
+// A consumer does not arrive in other CTAs itself: .release.cluster waits for its stores of C.
 //
 // The turn is needed for correctness: without it a consumer that skips the other one's stages could
 // be two phases ahead of a barrier, which parity cannot distinguish from being in step.
@@ -65,6 +70,14 @@
 //   L2_PROMOTION      of the loads' maps: 0 none, 1 64, 2 128, 3 256 bytes
 //   STAGED_BOXES      boxes of C, 16 rows x 32 columns, staged per warp and stored by TMA; 0: the
 //                     threads store C themselves. 1 leaves room for 3 stages, 2 for 2.
+//   SLICE_COLUMNS     256, or 192: four slices, A is read four times, and there is room for 10
+//   stages CLUSTER           CTAs of a cluster: those of them that process the same rows load A
+//   once, by
+//                     multicast. 1: no clusters; 2 of 3 slices: the third CTAs are in pairs of
+//                     their own
+//   TILE_ORDER        0 runs of tiles, one for each consumer; 1 those of odd groups run backwards;
+//                     2 one run for each CTA, of which its consumers take every second tile
+//   C_CACHE_HINT      C in L2, where threads store it: 0 no hint, 1 evict first
 #ifndef LOAD_PIPE_DEPTH
 #define LOAD_PIPE_DEPTH 4
 #endif
@@ -79,6 +92,18 @@
 #endif
 #ifndef STAGED_BOXES
 #define STAGED_BOXES 0
+#endif
+#ifndef SLICE_COLUMNS
+#define SLICE_COLUMNS 256
+#endif
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
+#ifndef TILE_ORDER
+#define TILE_ORDER 0
+#endif
+#ifndef C_CACHE_HINT
+#define C_CACHE_HINT 0
 #endif
 
 namespace {
@@ -95,8 +120,8 @@ struct Config {
   static constexpr int ROWS_PER_IMAGE = 196;
   static constexpr int N = 768;
   static constexpr int K = 768;
-  static constexpr int SLICE_COLUMNS = 256;
-  static constexpr int SLICES = N / SLICE_COLUMNS;
+  static constexpr int COLUMNS = SLICE_COLUMNS; // of C in a CTA
+  static constexpr int SLICES = N / COLUMNS;
   static constexpr int TILE_ROWS = 64;
   static constexpr int CLASSES = 49; // 64 * 49 is the first multiple of 196
   static constexpr int BLOCK_K = 128;
@@ -118,7 +143,7 @@ struct Config {
   static constexpr int CONSUMER_REGISTERS = 240;
 #endif
 
-  static constexpr int B_STEP_BYTES = SLICE_COLUMNS * BLOCK_K;
+  static constexpr int B_STEP_BYTES = COLUMNS * BLOCK_K;
   static constexpr int STAGE_BYTES = TILE_ROWS * BLOCK_K;
   static constexpr int C_BOX_ROWS = 16;
   static constexpr int C_BOX_COLUMNS = 32;
@@ -130,7 +155,9 @@ struct Config {
   static constexpr int INPUTS_ARRIVED = WEIGHTS_ARRIVED + 8;
   static constexpr int INPUTS_RELEASED = INPUTS_ARRIVED + 8 * STAGES;
   static constexpr int TURN = INPUTS_RELEASED + 8 * STAGES;
-  static constexpr int SMEM_BYTES = TURN + 8 * CONSUMERS;
+  static constexpr int SHARED_RELEASED = TURN + 8 * CONSUMERS;
+  static constexpr int SHARED_STAGES = CLUSTER > 1 ? STAGES : 0;
+  static constexpr int SMEM_BYTES = SHARED_RELEASED + 8 * SHARED_STAGES;
 
   static constexpr SharedRegion SHARED_LAYOUT[] = {
       SharedRegion::buffers("B", 0, B_STEP_BYTES, K_STEPS),
@@ -139,7 +166,8 @@ struct Config {
       SharedRegion::mbarriers("weights_arrived", WEIGHTS_ARRIVED, 1),
       SharedRegion::mbarriers("inputs_arrived", INPUTS_ARRIVED, STAGES),
       SharedRegion::mbarriers("inputs_released", INPUTS_RELEASED, STAGES),
-      SharedRegion::mbarriers("turn", TURN, CONSUMERS)};
+      SharedRegion::mbarriers("turn", TURN, CONSUMERS),
+      SharedRegion::mbarriers("shared_released", SHARED_RELEASED, SHARED_STAGES)};
 
   static_assert(lie_apart(SHARED_LAYOUT, SMEM_BYTES),
                 "what is declared of shared memory must fit it without overlap");
@@ -156,6 +184,13 @@ struct Config {
   static_assert(PREFETCH_TILES >= 0 && A_CACHE_HINT >= 0 && A_CACHE_HINT <= 2 &&
                     L2_PROMOTION >= 0 && L2_PROMOTION <= 3,
                 "PREFETCH_TILES is 0 or more, A_CACHE_HINT 0 to 2, L2_PROMOTION 0 to 3");
+  static_assert(COLUMNS == 256 || COLUMNS == 192, "SLICE_COLUMNS is 256 or 192: an MMA's columns");
+  static_assert(CLUSTER >= 1 && (SLICES % CLUSTER == 0 || (SLICES == 3 && CLUSTER == 2)),
+                "CLUSTER divides the slices, or is 2 of 3: its CTAs share the rows of A");
+  static_assert(TILE_ORDER >= 0 && TILE_ORDER <= 2 && C_CACHE_HINT >= 0 && C_CACHE_HINT <= 1,
+                "TILE_ORDER is 0 to 2, C_CACHE_HINT 0 or 1");
+  static_assert(STAGED_BOXES == 0 || C_CACHE_HINT == 0,
+                "C_CACHE_HINT is of the stores by threads, STAGED_BOXES 0");
 };
 
 // B's rows in shared memory, 8 at a time: row 8 (4 j + i) + 2 q + e of the slice holds row
@@ -179,20 +214,60 @@ constexpr int CONSUMER_TRACE = LOAD_TRACE + kernelrig::trace_words(LOAD_MARKS);
 constexpr int CONSUMER_WORDS = kernelrig::trace_words(CONSUMER_MARKS);
 constexpr int ROW_WORDS = CONSUMER_TRACE + Config::CONSUMERS * CONSUMER_WORDS;
 
-// The tiles of one consumer: a contiguous run of all tiles sorted by class.
+// What a CTA computes: a slice of the columns, in all rows of its group of SLICES CTAs. Those CTAs
+// of its cluster that are of its group share A: `sharers` of them, from rank `first` on.
+struct Place {
+  int slice, group, groups, rank, first, sharers;
+
+  __device__ __forceinline__ Place(uint32_t block, uint32_t blocks)
+      : slice(block % Config::SLICES), group(block / Config::SLICES),
+        groups(blocks / Config::SLICES), rank(block % CLUSTER), first(0), sharers(CLUSTER) {
+    if constexpr (Config::SLICES % CLUSTER != 0) { // slices 0 and 1 in a cluster, 2 and 2
+      const int cluster = block / CLUSTER;
+      const bool shared = cluster < groups;
+      slice = shared ? rank : CLUSTER;
+      group = shared ? cluster : CLUSTER * (cluster - groups) + rank;
+      first = shared ? 0 : rank;
+      sharers = shared ? CLUSTER : 1;
+    }
+  }
+
+  // The rank of the CTA that loads a stage for all sharers.
+  __device__ __forceinline__ int loader(int stage) const { return first + stage % sharers; }
+
+  __device__ __forceinline__ uint16_t mask() const {
+    return static_cast<uint16_t>(((1 << sharers) - 1) << first);
+  }
+};
+
+// The tiles of one consumer: a contiguous run of all tiles sorted by class, or with TILE_ORDER 2
+// every second one of the CTA's.
 struct Run {
-  int tiles, first, count;
+  int tiles, first, count, step;
 
   __host__ __device__ __forceinline__ Run(int tiles, int consumers, int consumer) : tiles(tiles) {
-    const int left = tiles % consumers;
-    first = consumer * (tiles / consumers) + (consumer < left ? consumer : left);
-    count = tiles / consumers + (consumer < left ? 1 : 0);
+    constexpr int SHARED = TILE_ORDER == 2 ? Config::CONSUMERS : 1; // consumers of one run
+    const int run = consumer / SHARED, runs = consumers / SHARED;
+    const int left = tiles % runs;
+    first = run * (tiles / runs) + (run < left ? run : left);
+    count = tiles / runs + (run < left ? 1 : 0);
+    step = SHARED;
+    if constexpr (TILE_ORDER == 1) {
+      if (consumer / Config::CONSUMERS % 2 == 1) {
+        first += count - 1;
+        step = -1;
+      }
+    }
+    if constexpr (TILE_ORDER == 2) {
+      first += consumer % SHARED;
+      count = (count + SHARED - 1 - consumer % SHARED) / SHARED;
+    }
   }
 
   // The first tiles % CLASSES classes have one tile more than the rest.
   __host__ __device__ __forceinline__ int tile(int i) const {
     const int each = tiles / Config::CLASSES, more = tiles % Config::CLASSES;
-    const int at = first + i, wide = more * (each + 1);
+    const int at = first + step * i, wide = more * (each + 1);
     if (at < wide)
       return at / (each + 1) + Config::CLASSES * (at % (each + 1));
     return more + (at - wide) / each + Config::CLASSES * ((at - wide) % each);
@@ -204,12 +279,12 @@ using Stage = PipelineState<Config::STAGES>;
 __device__ __forceinline__ void load_weights(uint32_t smem, const CUtensorMap &b_map, int slice) {
   const uint32_t arrived = smem + Config::WEIGHTS_ARRIVED;
   ptx::mbarrier_arrive_expect_tx(arrived, Config::K_STEPS * Config::B_STEP_BYTES);
-  const int first_group = slice * Config::SLICE_COLUMNS / BOX_ROWS;
+  const int first_group = slice * Config::COLUMNS / BOX_ROWS;
   uint32_t to = smem;
 #pragma unroll 1
   for (int k = 0; k < Config::K; k += Config::BLOCK_K) {
 #pragma unroll 1
-    for (int group = 0; group < Config::SLICE_COLUMNS / BOX_ROWS; ++group) {
+    for (int group = 0; group < Config::COLUMNS / BOX_ROWS; ++group) {
       ptx::tma_load_3d(to, &b_map, k, group % BOX_PAIRS * BOX_PAIR,
                        first_group + group / BOX_PAIRS * BOX_PAIRS, arrived);
       to += BOX_ROWS * Config::BLOCK_K;
@@ -217,8 +292,57 @@ __device__ __forceinline__ void load_weights(uint32_t smem, const CUtensorMap &b
   }
 }
 
+// Until the consumers of the stage have released it: of all CTAs that share it, if this one loads
+// it.
+__device__ __forceinline__ void wait_released(uint32_t smem, const Stage &stage, bool loads,
+                                              const Place &place) {
+  const uint32_t at = 8 * stage.index, parity = stage.parity ^ 1;
+  if (CLUSTER > 1 && loads && place.sharers > 1)
+    kernelrig::wait_in_cluster(smem + Config::SHARED_RELEASED + at, parity, "shared_released");
+  else
+    wait(smem + Config::INPUTS_RELEASED + at, parity, "inputs_released");
+}
+
+// W1: hands on every release of a stage to the CTA that loads it next.
+__device__ __forceinline__ void hand_on_releases(uint32_t smem, int tiles, int consumers,
+                                                 const Place &place) {
+  int uses = 0;
+  for (int consumer = 0; consumer < Config::CONSUMERS; ++consumer)
+    uses += Run(tiles, consumers, Config::CONSUMERS * place.group + consumer).count;
+  uses *= Config::K_STEPS;
+  Stage stage;
+#pragma unroll 1
+  for (int i = 0; i < uses; ++i) {
+    wait(smem + Config::INPUTS_RELEASED + 8 * stage.index, stage.parity, "inputs_released");
+    const uint32_t released = smem + Config::SHARED_RELEASED + 8 * stage.index;
+    ptx::mbarrier_arrive_release_cluster(ptx::in_cta(released, place.loader(stage.index)));
+    stage.advance();
+  }
+}
+
+// A box of A, to the CTAs of `mask`.
+__device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap &a_map, int k, int row,
+                                         uint32_t arrived, [[maybe_unused]] uint16_t mask) {
+  if constexpr (CLUSTER == 1) {
+    if constexpr (A_CACHE_HINT == 0)
+      ptx::tma_load_2d(to, &a_map, k, row, arrived);
+    if constexpr (A_CACHE_HINT == 1)
+      ptx::tma_load_2d(to, &a_map, k, row, arrived, ptx::l2_evict_first());
+    if constexpr (A_CACHE_HINT == 2)
+      ptx::tma_load_2d(to, &a_map, k, row, arrived, ptx::l2_evict_last());
+  } else {
+    if constexpr (A_CACHE_HINT == 0)
+      ptx::tma_load_2d_multicast(to, &a_map, k, row, arrived, mask);
+    if constexpr (A_CACHE_HINT == 1)
+      ptx::tma_load_2d_multicast(to, &a_map, k, row, arrived, mask, ptx::l2_evict_first());
+    if constexpr (A_CACHE_HINT == 2)
+      ptx::tma_load_2d_multicast(to, &a_map, k, row, arrived, mask, ptx::l2_evict_last());
+  }
+}
+
 __device__ __forceinline__ void load_inputs(uint32_t smem, const CUtensorMap &a_map, int tiles,
-                                            int consumers, int group, int slice, LoadClock &clock) {
+                                            int consumers, const Place &place, LoadClock &clock) {
+  const int group = place.group, slice = place.slice;
   const Run runs[Config::CONSUMERS] = {Run(tiles, consumers, Config::CONSUMERS * group),
                                        Run(tiles, consumers, Config::CONSUMERS * group + 1)};
   Stage stage;
@@ -233,18 +357,16 @@ __device__ __forceinline__ void load_inputs(uint32_t smem, const CUtensorMap &a_
                             : -1;
 #pragma unroll 1
       for (int k = 0; k < Config::K; k += Config::BLOCK_K) {
-        wait(smem + Config::INPUTS_RELEASED + 8 * stage.index, stage.parity ^ 1, "inputs_released");
+        // of those that share A each loads its part of the stages, for all of them
+        const bool loads = CLUSTER == 1 || place.loader(stage.index) == place.rank;
+        wait_released(smem, stage, loads, place);
         clock.mark(RING_WAIT);
         const uint32_t arrived = smem + Config::INPUTS_ARRIVED + 8 * stage.index;
         ptx::mbarrier_arrive_expect_tx(arrived, Config::STAGE_BYTES);
         const uint32_t to = smem + Config::RING_OFFSET + stage.index * Config::STAGE_BYTES;
-        if constexpr (A_CACHE_HINT == 0)
-          ptx::tma_load_2d(to, &a_map, k, row, arrived);
-        if constexpr (A_CACHE_HINT == 1)
-          ptx::tma_load_2d(to, &a_map, k, row, arrived, ptx::l2_evict_first());
-        if constexpr (A_CACHE_HINT == 2)
-          ptx::tma_load_2d(to, &a_map, k, row, arrived, ptx::l2_evict_last());
-        // the three CTAs of a group load the same boxes: each prefetches a third
+        if (loads)
+          load_box(to, a_map, k, row, arrived, place.mask());
+        // the CTAs of a group load the same boxes: each prefetches its part
         if (PREFETCH_TILES > 0 && ahead >= 0 && k / Config::BLOCK_K % Config::SLICES == slice)
           ptx::tma_prefetch_2d(&a_map, k, ahead);
         clock.mark(ISSUE);
@@ -266,10 +388,11 @@ struct Consumer {
   const CUtensorMap *c_map;
   uint32_t staging; // of the warp
 
-  static constexpr int BLOCKS = Config::SLICE_COLUMNS / 32; // of 32 columns: 8 per thread
-  static constexpr int ROWS = 2;                            // of a thread, 8 apart
+  static constexpr int BLOCKS = Config::COLUMNS / 32; // of 32 columns: 8 per thread
+  static constexpr int ROWS = 2;                      // of a thread, 8 apart
   static constexpr int BOXES = STAGED_BOXES > 0 ? STAGED_BOXES : 1;
   using Table = uint32_t[ROWS][BLOCKS][4];
+  using Sums = float[Config::COLUMNS / 2];
 
   __device__ __forceinline__ void load_table(Table &table, int tile) const {
 #pragma unroll
@@ -287,7 +410,7 @@ struct Consumer {
       ptx::mbarrier_arrive(smem + Config::INPUTS_RELEASED + 8 * stage);
   }
 
-  __device__ __forceinline__ void multiply(float (&acc)[128], Stage &stage, uint64_t a_ring,
+  __device__ __forceinline__ void multiply(Sums &acc, Stage &stage, uint64_t a_ring,
                                            uint64_t b_slice) const {
     int before = 0;
 #pragma unroll
@@ -296,9 +419,9 @@ struct Consumer {
       wgmma::fence();
 #pragma unroll
       for (int k = 0; k < Config::BLOCK_K; k += Config::MMA_K) {
-        wgmma::mma_m64n256k32_fp8(acc, a_ring + stage.index * (Config::STAGE_BYTES / 16) + k / 16,
-                                  b_slice + step * (Config::B_STEP_BYTES / 16) + k / 16,
-                                  step > 0 || k > 0);
+        wgmma::mma_k32_fp8(acc, a_ring + stage.index * (Config::STAGE_BYTES / 16) + k / 16,
+                           b_slice + step * (Config::B_STEP_BYTES / 16) + k / 16,
+                           step > 0 || k > 0);
       }
       wgmma::commit_group();
       if (step == Config::K_STEPS - 1 && ptx::elect_one())
@@ -315,7 +438,7 @@ struct Consumer {
   }
 
   // Row `h` of the thread, its 8 columns of `block`.
-  __device__ __forceinline__ static void add_table(uint32_t (&words)[4], const float (&acc)[128],
+  __device__ __forceinline__ static void add_table(uint32_t (&words)[4], const Sums &acc,
                                                    const Table &table, int h, int block) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -324,8 +447,7 @@ struct Consumer {
     }
   }
 
-  __device__ __forceinline__ void store(const float (&acc)[128], const Table &table,
-                                        int tile) const {
+  __device__ __forceinline__ void store(const Sums &acc, const Table &table, int tile) const {
 #pragma unroll
     for (int h = 0; h < ROWS; ++h) {
       const int at = tile * Config::TILE_ROWS + row + 8 * h;
@@ -334,15 +456,19 @@ struct Consumer {
       for (int block = 0; block < BLOCKS; ++block) {
         uint32_t words[4];
         add_table(words, acc, table, h, block);
-        if (at < m)
-          ptx::store_global(to + 32 * block, words);
+        if (at < m) {
+          if constexpr (C_CACHE_HINT == 0)
+            ptx::store_global(to + 32 * block, words);
+          else
+            ptx::store_global(to + 32 * block, words, ptx::l2_evict_first());
+        }
       }
     }
   }
 
   // A block of the warp's 16 rows is a box; TMA clips it at row m. Lanes 0 to 31 write 512
   // consecutive bytes: no bank conflicts.
-  __device__ __forceinline__ void store_staged(const float (&acc)[128], const Table &table,
+  __device__ __forceinline__ void store_staged(const Sums &acc, const Table &table,
                                                int tile) const {
     const int box_row = tile * Config::TILE_ROWS + row / Config::C_BOX_ROWS * Config::C_BOX_ROWS;
     const int box_column = column / Config::C_BOX_COLUMNS * Config::C_BOX_COLUMNS;
@@ -370,7 +496,7 @@ struct Consumer {
   __device__ __forceinline__ void run(const Run &own, ConsumerClock &clock) const {
     const uint64_t a_ring = wgmma::matrix_descriptor(smem + Config::RING_OFFSET);
     const uint64_t b_slice = wgmma::matrix_descriptor(smem);
-    float acc[128];
+    Sums acc;
     Table table;
     int table_class = -1;
     uint32_t turn = number == 0 ? 1 : 0; // consumer 0 starts: parity 1 of a fresh barrier is over
@@ -408,7 +534,18 @@ struct Consumer {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
+__device__ __forceinline__ void cluster_sync() {
+  ptx::cluster_arrive_release();
+  ptx::cluster_wait();
+}
+
+#if CLUSTER > 1
+#define CLUSTER_DIMS __cluster_dims__(CLUSTER, 1, 1)
+#else
+#define CLUSTER_DIMS
+#endif
+
+extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(Config::THREADS, 1)
     patch_embed_gemm(const __grid_constant__ CUtensorMap a_map,
                      const __grid_constant__ CUtensorMap b_map, const uint16_t *comb, uint16_t *c,
                      int m, unsigned long long *phase_clocks,
@@ -417,10 +554,11 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
   const uint32_t smem = ptx::shared_address(dynamic_smem);
   const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
   const int warpgroup = warp / 4;
-  const int slice = blockIdx.x % Config::SLICES;
-  const int group = blockIdx.x / Config::SLICES;
-  const int consumers = Config::CONSUMERS * (gridDim.x / Config::SLICES);
-  const int tiles = (m + Config::TILE_ROWS - 1) / Config::TILE_ROWS;
+  const Place place(blockIdx.x, gridDim.x);
+  const int consumers = Config::CONSUMERS * place.groups;
+  int tiles = (m + Config::TILE_ROWS - 1) / Config::TILE_ROWS;
+  if (Config::SLICES % CLUSTER != 0 && place.group >= place.groups)
+    tiles = 0; // of an odd number of groups the last cluster has a CTA without one
   unsigned long long *const clocks = phase_clocks + static_cast<size_t>(blockIdx.x) * ROW_WORDS;
 
   if (warp == 0 && ptx::elect_one()) {
@@ -430,23 +568,30 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
     for (int stage = 0; stage < Config::STAGES; ++stage) {
       ptx::mbarrier_init(smem + Config::INPUTS_ARRIVED + 8 * stage, 1);
       ptx::mbarrier_init(smem + Config::INPUTS_RELEASED + 8 * stage, 4);
+      if constexpr (CLUSTER > 1)
+        ptx::mbarrier_init(smem + Config::SHARED_RELEASED + 8 * stage, place.sharers);
     }
     for (int consumer = 0; consumer < Config::CONSUMERS; ++consumer)
       ptx::mbarrier_init(smem + Config::TURN + 8 * consumer, 4);
     ptx::fence_mbarrier_init();
   }
-  __syncthreads();
+  if constexpr (CLUSTER == 1)
+    __syncthreads();
+  else
+    cluster_sync();
 
   if (warpgroup == 0) {
     wgmma::release_registers<Config::LOAD_REGISTERS>();
     if (warp == 0 && ptx::elect_one()) {
       LoadClock clock;
-      load_weights(smem, b_map, slice);
+      load_weights(smem, b_map, place.slice);
       clock.record(clocks + LOAD_TRACE, LOAD_MARKS);
       clock.start();
-      load_inputs(smem, a_map, tiles, consumers, group, slice, clock);
+      load_inputs(smem, a_map, tiles, consumers, place, clock);
       clock.write(clocks);
     }
+    if (CLUSTER > 1 && warp == 1 && place.sharers > 1 && ptx::elect_one())
+      hand_on_releases(smem, tiles, consumers, place);
   } else {
     wgmma::take_registers<Config::CONSUMER_REGISTERS>();
     const int number = warpgroup - 1;
@@ -454,7 +599,7 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
     Consumer consumer;
     consumer.smem = smem;
     consumer.number = number;
-    consumer.column = slice * Config::SLICE_COLUMNS + lane % 4 * 8;
+    consumer.column = place.slice * Config::COLUMNS + lane % 4 * 8;
     consumer.row = warp % 4 * 16 + lane / 4;
     consumer.m = m;
     consumer.comb = comb;
@@ -465,9 +610,13 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
     if (threadIdx.x % Config::WARPGROUP == 0)
       clock.record(clocks + CONSUMER_TRACE + number * CONSUMER_WORDS, CONSUMER_MARKS);
     clock.start();
-    consumer.run(Run(tiles, consumers, Config::CONSUMERS * group + number), clock);
+    consumer.run(Run(tiles, consumers, Config::CONSUMERS * place.group + number), clock);
     if (threadIdx.x % Config::WARPGROUP == 0)
       clock.write(clocks + LOAD_PHASES + number * CONSUMER_PHASES);
+  }
+  if constexpr (CLUSTER > 1) {
+    __syncwarp();
+    cluster_sync(); // no CTA exits while another one still arrives at its barriers
   }
 }
 
@@ -483,6 +632,7 @@ namespace {
 
 using kernelrig::Argument;
 using kernelrig::Buffers;
+using kernelrig::clusters_at_once;
 using kernelrig::encode;
 using kernelrig::Geometry;
 using kernelrig::LaunchArgs;
@@ -554,24 +704,39 @@ struct Gemm {
   static constexpr const char *PHASES[PHASE_COUNT] = {
       "W0: ring wait", "W0: issue",           "WG1: table and turn", "WG1: MMAs",
       "WG1: store",    "WG2: table and turn", "WG2: MMAs",           "WG2: store"};
-  static constexpr TraceRole TRACE_ROLES[] = {
-      {0, LOAD_MARKS},
-      {LOAD_PHASES, CONSUMER_MARKS},
-      {LOAD_PHASES + CONSUMER_PHASES, CONSUMER_MARKS}};
+  static constexpr TraceRole TRACE_ROLES[] = {{0, LOAD_MARKS},
+                                              {LOAD_PHASES, CONSUMER_MARKS},
+                                              {LOAD_PHASES + CONSUMER_PHASES, CONSUMER_MARKS}};
 
   static size_t workspace_bytes(const Problem &) { return 0; }
 
   static Geometry geometry(const Problem &problem, int sm_count) {
     const int tiles = (problem.m + Config::TILE_ROWS - 1) / Config::TILE_ROWS;
     const int most = problem.ctas == 0 ? sm_count : problem.ctas;
-    if (most < Config::SLICES)
-      throw UsageError{"ctas=" + std::to_string(most) +
-                       " leaves no group of three; give 0 or 3 and more"};
+    const int least = blocks_of(1);
+    if (most < least)
+      throw UsageError{"ctas=" + std::to_string(most) + " leaves no group; give 0 or " +
+                       std::to_string(least) + " and more"};
+    int groups = std::min((tiles + 1) / 2, most / Config::SLICES);
+    while (blocks_of(groups) > most)
+      --groups;
     Geometry geometry;
-    geometry.grid = dim3(Config::SLICES * std::min((tiles + 1) / 2, most / Config::SLICES));
     geometry.block = dim3(Config::THREADS);
+    geometry.cluster = dim3(CLUSTER);
     geometry.dynamic_smem_bytes = Config::SMEM_BYTES;
+    geometry.grid = dim3(blocks_of(groups));
+    if constexpr (CLUSTER > 2) { // an SM of a GPC may be left over: what waits for another's end
+      const int at_once = CLUSTER * clusters_at_once(patch_embed_gemm, geometry);
+      while (groups > 1 && at_once > 0 && blocks_of(groups) > at_once)
+        --groups;
+      geometry.grid = dim3(blocks_of(groups));
+    }
     return geometry;
+  }
+
+  // Of so many groups; whole clusters.
+  static int blocks_of(int groups) {
+    return (Config::SLICES * groups + CLUSTER - 1) / CLUSTER * CLUSTER;
   }
 
   static Params prepare(const Problem &problem, const Buffers &buffers) {

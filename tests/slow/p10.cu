@@ -54,8 +54,8 @@ __global__ void __launch_bounds__(GROUPS *GROUP, 1) work(const uint32_t *in, uin
     wgmma::fence();
 #pragma unroll
     for (int k = 0; k < K / 32; ++k) {
-      wgmma::mma_m64n256k32_fp8(sums, a + 2 * k, b + 2 * k, true);
-      wgmma::mma_m64n256k32_fp8(sums, minus_a + 2 * k, b + 2 * k, true);
+      wgmma::mma_k32_fp8(sums, a + 2 * k, b + 2 * k, true);
+      wgmma::mma_k32_fp8(sums, minus_a + 2 * k, b + 2 * k, true);
     }
     wgmma::commit_group();
     wgmma::wait_group<1>();
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(GROUPS *GROUP, 1) work(const uint32_t *in, uin
   wgmma::fence();
 #pragma unroll
   for (int k = 0; k < K / 32; ++k)
-    wgmma::mma_m64n256k32_fp8(sums, last_a + 2 * k, last_b + 2 * k, true);
+    wgmma::mma_k32_fp8(sums, last_a + 2 * k, last_b + 2 * k, true);
   wgmma::commit_group();
   wgmma::wait_group<0>();
   const int thread = threadIdx.x % GROUP, group = blockIdx.x * GROUPS + threadIdx.x / GROUP;

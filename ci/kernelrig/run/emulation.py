@@ -21,7 +21,7 @@ PLAN, FAULT_PLAN, TUNABLES_PLAN = "emulate", "fault", "emulate-tunables"
 CASES = ("images=1,ctas=2", "images=2,ctas=2", "images=3,ctas=2", "images=7,ctas=4")
 """Less than a tile, whole and part of them, and 8 tiles a cluster and more, where rings wrap."""
 
-TUNABLES_CASE = "images=3,ctas=3"
+TUNABLES_CASE = "images=3,ctas=4"
 """9 tiles of one cluster, or of one group of three CTAs."""
 
 LIMIT_S = 3600.0

@@ -19,6 +19,7 @@ OWN_FILES = [
     ("remotes", ROOT / "remotes.yaml"),
     ("kernels", ROOT / "kernel/kernels.yaml"),
     ("kernels", ROOT / "tests/data/cpu_program/kernels.yaml"),
+    ("session", ROOT / "ci/docs/session.yaml"),
     ("plan", ROOT / "tests/data/cpu_program/quick.yaml"),
     ("plan", ROOT / "tests/data/cpu_program/guarded.yaml"),
     *(

@@ -76,6 +76,7 @@ def test_every_check_that_the_readme_promises_is_run() -> None:
         "kernels.schema.json",
         "profile.schema.json",
         "plan.schema.json",
+        "session.schema.json",
         "imports",
         "mypy",
     ]
@@ -102,7 +103,7 @@ def test_every_yaml_file_of_ours_is_checked_against_a_schema() -> None:
     checked = {word for step in lint_steps(ROOT) for word in step.argv if word.endswith("ml")}
     found = {
         str(p.relative_to(ROOT))
-        for folder in ("", "kernel/", "ci/kernelrig/plans/", ".github/workflows/")
+        for folder in ("", "kernel/", "ci/docs/", "ci/kernelrig/plans/", ".github/workflows/")
         for p in [*ROOT.glob(f"{folder}*.yaml"), *ROOT.glob(f"{folder}*.yml")]
         if p.name not in (".pre-commit-config.yaml", "remotes.local.yaml")
     }

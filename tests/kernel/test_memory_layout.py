@@ -103,7 +103,9 @@ def test_describe_writes_what_the_kernel_declares(
 def test_a_barrier_has_one_name_in_the_layout_and_in_every_wait(source: str) -> None:
     text = (KERNEL / source).read_text()
     declared = re.findall(r'SharedRegion::mbarriers\("(\w+)", (\w+),', text)
-    waited = re.findall(r'\bwait(?:_relaxed|_in_cluster)?\([^;]*?Config::(\w+)[^;]*?"(\w+)"\)', text)
+    waited = re.findall(
+        r'\bwait(?:_relaxed|_in_cluster)?\([^;]*?Config::(\w+)[^;]*?"(\w+)"\)', text
+    )
     initialised = re.findall(r"mbarrier_init\([^;]*?Config::(\w+)", text)
     assert [name.upper() for name, _ in declared] == [constant for _, constant in declared]
     assert {(name, constant) for constant, name in waited} <= set(declared)

@@ -18,6 +18,7 @@ from kernelrig.model import (
     HostRun,
     Outcome,
     RunEntry,
+    SessionResult,
     SourceAnalysis,
     SweepResult,
     TimingAnalysis,
@@ -173,6 +174,7 @@ class Answer:
     explanation: Explanation | None = None
     program: EmulatedProgram | None = None
     sweep: SweepResult | None = None
+    session: SessionResult | None = None
     text: str = ""
     error: ErrorAnswer | None = None
     next_step: str = ""

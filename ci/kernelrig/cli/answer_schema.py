@@ -12,6 +12,7 @@ from kernelrig.cli.answer_counters import COUNTERS
 from kernelrig.cli.answer_explanation import EXPLANATION
 from kernelrig.cli.answer_phases import PHASES
 from kernelrig.cli.answer_program import PROGRAM
+from kernelrig.cli.answer_session import SESSION
 from kernelrig.cli.answer_sweep import SWEEP
 from kernelrig.config.schema import SCHEMAS, record_schema
 from kernelrig.files.rundir import write_json
@@ -62,6 +63,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "explanation": "What a profile means; null for a task that explains none.",
         "program": "How the program of `run` or `record` ran; null elsewhere.",
         "sweep": "The sets of tunables that `sweep` tried; null elsewhere.",
+        "session": "The entries of a `session`; null elsewhere.",
         "text": "What the task prints for people without --json.",
         "error": "What ended the task before it had a result; null if nothing did.",
         "next_step": "The command that follows from the verdict; empty where none does.",
@@ -239,6 +241,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     **EXPLANATION,
     **PROGRAM,
     **SWEEP,
+    **SESSION,
     "ErrorAnswer": {
         "message": "What is wrong, in one sentence.",
         "hint": "What to do next; may be empty.",

@@ -62,6 +62,7 @@ def reply_document(task: str, reply: Reply) -> str:
         explanation=reply.explanation,
         program=reply.program,
         sweep=reply.sweep,
+        session=reply.session,
         text="" if reply.explanation else reply.text,
         next_step=next_command(run) if run else "",
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         HostRun,
         Run,
         RunEntry,
+        SessionResult,
         SourceAnalysis,
         SweepResult,
         TimingAnalysis,
@@ -45,6 +46,7 @@ class Reply:
     explanation: Explanation | None = None
     program: EmulatedProgram | None = None
     sweep: SweepResult | None = None
+    session: SessionResult | None = None
     tasks: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -9,6 +9,7 @@ from kernelrig import lazy_exports
 if TYPE_CHECKING:
     from kernelrig.config.load import load_kernels, load_plan, load_remotes, remote_sources
     from kernelrig.config.local_entry import add_remote, known_entry, require_addable
+    from kernelrig.config.session_file import load_session
 
 __all__ = [
     "add_remote",
@@ -16,6 +17,7 @@ __all__ = [
     "load_kernels",
     "load_plan",
     "load_remotes",
+    "load_session",
     "remote_sources",
     "require_addable",
 ]

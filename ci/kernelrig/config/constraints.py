@@ -70,7 +70,7 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
     if not 0 <= remote.port <= 65535:
         yield Complaint(("port",), f"'port' must be 1 to 65535, not {remote.port}")
     for limit in ("connect_timeout_s", "give_up_s", "answer_s"):
-        yield from _positive((limit,), getattr(remote, limit))
+        yield from positive((limit,), getattr(remote, limit))
     if not 0 <= remote.boot_s <= _LARGEST:
         text = f"'boot_s' must be from 0 to {_LARGEST}, not {remote.boot_s:g}"
         yield Complaint(("boot_s",), text)
@@ -94,7 +94,7 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
 def _budget_rules(remote: Remote) -> Iterator[Complaint]:
     for key in ("price_per_hour", "max_minutes", "max_cost"):
         if (value := getattr(remote, key)) is not None:
-            yield from _positive((key,), value)
+            yield from positive((key,), value)
     if remote.max_cost is not None and remote.price_per_hour is None:
         yield Complaint(("max_cost",), "'max_cost' needs 'price_per_hour', which says its minutes")
 
@@ -159,7 +159,7 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
         for arch in values:
             yield from _source_rule((key, arch), key, arch, kernel)
     for arch, tolerance in kernel.accum_tol.items():
-        yield from _positive(("accum_tol", arch), tolerance)
+        yield from positive(("accum_tol", arch), tolerance)
     for i, line in enumerate(kernel.expected_lines):
         if not line.strip() or len(line.splitlines()) > 1:
             text = f"an expected line is one line with something in it, not {line!r}"
@@ -175,7 +175,7 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
             yield Complaint(("cases", case.name), complaint.text)
         if kernel.is_operation:
             continue
-        yield from _positive(("cases", case.name, "images"), case.images)
+        yield from positive(("cases", case.name, "images"), case.images)
         if not 0 <= case.ctas <= _LARGEST:
             yield Complaint(
                 ("cases", case.name, "ctas"),
@@ -271,7 +271,7 @@ def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
     if not stage.seeds:
         yield Complaint(("seeds",), f"'seeds' of '{stage.name}' is empty; it needs one at least")
     for key in ("time_s", "output_mb", "disk_mb", "samples"):
-        yield from _positive((key,), getattr(stage, key))
+        yield from positive((key,), getattr(stage, key))
     if stage.samples > MOST_SAMPLES:
         text = f"'samples' must be at most {MOST_SAMPLES}, not {stage.samples}"
         yield Complaint(("samples",), text)
@@ -285,7 +285,7 @@ def _arch_rule(way: tuple[str, ...], arch: str) -> Iterator[Complaint]:
         yield Complaint(way, f"'{arch}' is not an arch; write it as sm_90a or sm_100a")
 
 
-def _positive(way: tuple[str, ...], value: float) -> Iterator[Complaint]:
+def positive(way: tuple[str, ...], value: float) -> Iterator[Complaint]:
     if not 0 < value < math.inf:
         yield Complaint(way, f"'{way[-1]}' must be more than 0, not {value:g}")
     elif value > _LARGEST:

@@ -25,6 +25,41 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "schema": _SCHEMA,
         "stages": "The stages in the order in which they run.",
     },
+    "SessionFile": {
+        "schema": _SCHEMA,
+        "entries": "What is carried out, by name; in this order as far as hosts are free.",
+        "max_minutes": "Minutes for which the entries may hold hosts, all hosts together. No entry "
+        "is started beyond them, and no stage of one.",
+        "max_cost": "What the entries may cost, by `price_per_hour` of the remotes.",
+        "rent": "true: a remote with `up` is rented when an entry comes to it, and given back when "
+        "none is left for it.",
+        "down_after": "Minutes unused after which a rented host runs its `on_idle`, as "
+        "`up --down-after` says.",
+    },
+    "SessionEntry": {
+        "task": "build, remote-test, sweep, bench or profile: the keys are those of its flags.",
+        "needs": "Entries above that must have passed; otherwise this one is skipped.",
+        "remote": "The only remote for it; default: any of those that --remote names.",
+        "emulate": "false: its kernels are not emulated here before a host is used.",
+        "kernel": "Kernel of kernel/kernels.yaml; default: as without --kernel.",
+        "arch": "Arch of a build; default: every arch of the kernel.",
+        "variant": "Variant of the kernel; default: production.",
+        "plan": "Plan of a remote-test; default: default.",
+        "only": "Stages of the plan, or of a sweep one regular expression for the names of sets.",
+        "plans": "Profile plans; default: all that are for the chip.",
+        "require_device": "Exact name of the GPU: nothing is launched on another.",
+        "gate": "Exit 1 if it is slower by more than this percentage.",
+        "stop_at_first": "End the run at the first stage that does not pass.",
+        "fresh": "Run every stage, also one that passed before.",
+        "builds": "What a bench compares: KERNEL[:VARIANT][@REV], @REV, NAME=DIR or DIR.",
+        "rounds": "Rounds of a bench.",
+        "minutes": "Minutes of a bench, in place of its rounds.",
+        "case": "Case that a bench or a sweep times; default: full.",
+        "set": "K=V,V: values that a sweep tries of a tunable; then only these vary.",
+        "fix": "K=V: a tunable that a sweep holds.",
+        "sample": "Sets that a sweep tries, always the same ones.",
+        "budget": "Minutes on the host that a sweep has in one call.",
+    },
     "Remote": {
         "arch": "Arch that is built for this host: sm_90a (H200), sm_100a (B200) ... Preflight "
         "compares the GPU with it.",

@@ -16,7 +16,7 @@ from kernelrig.config.plain_programs import (
     program_rules,
     written_as,
 )
-from kernelrig.config.schema import ARCHS, SHORT, KernelsFile, PlanFile, RemotesFile
+from kernelrig.config.schema import ARCHS, SHORT, KernelsFile, PlanFile, RemotesFile, SessionFile
 from kernelrig.config.yaml_source import Document, read_yaml
 from kernelrig.errors import ConfigError
 from kernelrig.files.validation import Complaint, Loc, convert, nearest, unknown_key
@@ -28,6 +28,7 @@ from kernelrig.model import (
     ProgramCase,
     Remote,
     Role,
+    SessionEntry,
     Stage,
     Variant,
 )
@@ -52,6 +53,7 @@ _NAMED_BY_KEY: dict[type, tuple[tuple[tuple[str, ...], type], ...]] = {
         (("kernels", "*", "sass", "*", "roles"), Role),
     ),
     PlanFile: (),
+    SessionFile: ((("entries",), SessionEntry),),
 }
 """The mappings whose keys are the names of their entries."""
 

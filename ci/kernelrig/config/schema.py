@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from kernelrig.files.rundir import write_json
 from kernelrig.files.validation import NAMED_BY_KEY, adapter
-from kernelrig.model import Kernel, ProfilePlan, Remote, Stage
+from kernelrig.model import Kernel, ProfilePlan, Remote, SessionEntry, Stage
 
 SHORT = ("defines", "nvcc_flags", "libs")
 """Keys of a variant that an entry without variants may have itself, from schema 3 on."""
@@ -49,11 +49,24 @@ class PlanFile:
     stages: tuple[Stage, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SessionFile:
+    """What `invoke session` carries out back to back: builds, tests, sweeps, benches, profiles."""
+
+    schema: Literal[1]
+    entries: dict[str, SessionEntry]
+    max_minutes: float | None = None
+    max_cost: float | None = None
+    rent: bool = False
+    down_after: float | None = None
+
+
 FILES: dict[str, type] = {
     "remotes": RemotesFile,
     "kernels": KernelsFile,
     "plan": PlanFile,
     "profile": ProfilePlan,
+    "session": SessionFile,
 }
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 

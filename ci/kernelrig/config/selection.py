@@ -30,12 +30,17 @@ DEFAULT_REMOTE = "emulator"
 """The remote of a run that names none, if remotes.yaml has it: needs no GPU and no account."""
 
 
-def choose_remote(remotes: Mapping[str, Remote], wanted: str, default: str = "") -> Remote:
-    """Return the remote called `wanted`; without one, the one called `default`."""
+def choose_remote(
+    remotes: Mapping[str, Remote], wanted: str, default: str = "", *, reached: bool = True
+) -> Remote:
+    """Return the remote called `wanted`; without one, the one called `default`.
+
+    One that is not to be `reached` may be a host that is still to be rented.
+    """
     if not wanted and default in remotes:
         return remotes[default]
     if wanted in remotes:
-        return require_address(remotes[wanted])
+        return require_address(remotes[wanted]) if reached else remotes[wanted]
     if not remotes:
         raise ConfigError(
             "no remotes: neither remotes.yaml nor remotes.local.yaml has an entry",

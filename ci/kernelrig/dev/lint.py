@@ -22,6 +22,7 @@ SCHEMAS = {
     "kernels.schema.json": "kernel/kernels.yaml",
     "profile.schema.json": "ci/kernelrig/plans/profile-*.yaml",
     "plan.schema.json": "ci/kernelrig/plans/*.yaml",
+    "session.schema.json": "ci/docs/session.yaml",
 }
 """The files of each schema; one that fits two patterns is of the first."""
 _GRACE_S = 6.0

@@ -27,6 +27,7 @@ from kernelrig.model import (
     ProgramCase,
     Remote,
     Role,
+    SessionEntry,
     Variant,
 )
 
@@ -40,6 +41,7 @@ Loc = tuple[str | int, ...]
 
 NAMED_BY_KEY: tuple[type, ...] = (
     *(Remote, Kernel, Variant, Case, ProgramCase, PrintedMetric, Role, ProfilePlan, Experiment),
+    SessionEntry,
 )
 """Records whose name is their key in the file, or the file's own: they have no key `name`."""
 

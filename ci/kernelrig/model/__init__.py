@@ -143,6 +143,13 @@ if TYPE_CHECKING:
         join_checks,
     )
     from kernelrig.model.seed import DRAWN_BITS, draw_seed, input_seed
+    from kernelrig.model.session_entry import (
+        SessionCase,
+        SessionEntry,
+        SessionResult,
+        SessionRow,
+        SessionTask,
+    )
     from kernelrig.model.source_counters import (
         BarrierWait,
         CountedInstruction,
@@ -295,6 +302,11 @@ __all__ = [
     "RunEntry",
     "SassRule",
     "SassRules",
+    "SessionCase",
+    "SessionEntry",
+    "SessionResult",
+    "SessionRow",
+    "SessionTask",
     "Shape",
     "SharedMap",
     "SharedPiece",

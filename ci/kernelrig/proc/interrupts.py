@@ -84,6 +84,12 @@ def catch_signals() -> Iterator[None]:
         _state = None
 
 
+def forget_signals() -> None:
+    """Know of no handlers: in a fork, those of the parent are not this process's."""
+    global _state
+    _state = None
+
+
 def signals_seen() -> int:
     """Return how many signals have come since they are caught."""
     return _state.count if _state is not None else 0

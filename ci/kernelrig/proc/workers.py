@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from kernelrig.proc.deferral import signals_deferred
+from kernelrig.proc.interrupts import forget_signals
 from kernelrig.proc.process import forget_processes
 
 Task = TypeVar("Task")
@@ -114,6 +115,7 @@ def _serve(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+    forget_signals()
     forget_processes()
     parents.close()
     while True:

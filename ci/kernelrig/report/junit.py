@@ -30,7 +30,7 @@ from kernelrig.terminal.text import one_line, printable
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class CaseOf:
     name: str
     verdict: Verdict
     seconds: float = 0.0
@@ -39,12 +39,16 @@ class _Case:
 
 
 @dataclass(frozen=True, slots=True)
-class _Suite:
+class SuiteOf:
+    """A suite; cases of one name are told apart by their number."""
+
     name: str
-    cases: tuple[_Case, ...]
+    classname: str
+    cases: tuple[CaseOf, ...]
     seconds: float = 0.0
-    timestamp: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
+    timestamp: str = ""
+    hostname: str = ""
 
 
 def render_junit(run: Run) -> bytes:
@@ -55,9 +59,15 @@ def render_junit(run: Run) -> bytes:
     if not run.stages or missing(run) or is_incomplete(run):
         suites.append(_absent_suite(run))
     of = f" (of {scope(run)})" if scope(run) else ""
-    root = ET.Element("testsuites", name=f"{one_line(run.id)}{of}")
-    for suite in suites:
-        element = _junit_suite(run, suite).build_xml_doc()
+    return render_suites(f"{one_line(run.id)}{of}", suites)
+
+
+def render_suites(name: str, suites: Sequence[SuiteOf]) -> bytes:
+    """Render suites; the same ones give the same bytes."""
+    root = ET.Element("testsuites", name=one_line(name))
+    for given in suites:
+        suite = replace(given, cases=_distinct(given.cases))
+        element = _junit_suite(suite).build_xml_doc()
         _complete(element, suite)
         root.append(element)
     for kind in ("tests", "failures", "errors"):
@@ -68,29 +78,40 @@ def render_junit(run: Run) -> bytes:
     return document + b"\n"
 
 
-def _stage_suite(run: Run, stage: StageRecord) -> _Suite:
+def _stage_suite(run: Run, stage: StageRecord) -> SuiteOf:
     cases = [_check_case(check) for check in stage.checks]
     # A stage whose verdict is not that of its checks is a case of its own, so that it counts.
     if combine(case.verdict for case in cases) is not stage.verdict.outcome or not cases:
-        cases.insert(0, _Case("stage", stage.verdict))
-    return _Suite(
-        name=f"{shown_name(stage)} ({device_label(stage)})",
-        cases=_distinct(cases),
-        seconds=stage.seconds,
-        timestamp=stage.started_utc,
-        properties={
-            "device": device_label(stage),
-            "results": measured(stage),
-            "stage.kind": stage.kind,
-            **({"reused_from": stage.reused_from} if stage.reused_from else {}),
-            "run.verdict": run_word(run),
-            **_origin(run, stage.variant),
-            **{f"note.{i}": note for i, note in enumerate(stage.notes, start=1)},
-        },
-    )
+        cases.insert(0, CaseOf("stage", stage.verdict))
+    name = f"{shown_name(stage)} ({device_label(stage)})"
+    properties = {
+        "device": device_label(stage),
+        "results": measured(stage),
+        "stage.kind": stage.kind,
+        **({"reused_from": stage.reused_from} if stage.reused_from else {}),
+        "run.verdict": run_word(run),
+        **_origin(run, stage.variant),
+        **{f"note.{i}": note for i, note in enumerate(stage.notes, start=1)},
+    }
+    return _of_run(run, name, cases, properties, stage.seconds, stage.started_utc)
 
 
-def _distinct(cases: Sequence[_Case]) -> tuple[_Case, ...]:
+def _of_run(
+    run: Run,
+    name: str,
+    cases: Sequence[CaseOf],
+    properties: Mapping[str, str],
+    seconds: float = 0.0,
+    timestamp: str = "",
+) -> SuiteOf:
+    emulated = [EMULATED] if properties.get("device") == EMULATED else []
+    stage = name.split(" (")[0]
+    words = (run.kernel.name, run.arch, properties["variant"], *emulated, stage)
+    host = run.host.hostname if run.host else ""
+    return SuiteOf(name, ".".join(words), tuple(cases), seconds, properties, timestamp, host)
+
+
+def _distinct(cases: Sequence[CaseOf]) -> tuple[CaseOf, ...]:
     """Number equal names from the second on: readers of JUnit join cases of one name."""
     taken: set[str] = set()
     named = []
@@ -102,17 +123,14 @@ def _distinct(cases: Sequence[_Case]) -> tuple[_Case, ...]:
     return tuple(named)
 
 
-def _absent_suite(run: Run) -> _Suite:
+def _absent_suite(run: Run) -> SuiteOf:
     """Return an error for each stage without a record: a missing case would read as a pass."""
     reasons = missing(run) or ("no stage left a record",)
-    return _Suite(
-        name="collect",
-        cases=tuple(
-            _Case(f"missing {i}", Verdict(Outcome.ERROR, reason))
-            for i, reason in enumerate(reasons, start=1)
-        ),
-        properties={"run.verdict": run_word(run), **_origin(run)},
-    )
+    cases = [
+        CaseOf(f"missing {i}", Verdict(Outcome.ERROR, reason))
+        for i, reason in enumerate(reasons, start=1)
+    ]
+    return _of_run(run, "collect", cases, {"run.verdict": run_word(run), **_origin(run)})
 
 
 def _origin(run: Run, variant: str = "") -> dict[str, str]:
@@ -134,9 +152,9 @@ def _origin(run: Run, variant: str = "") -> dict[str, str]:
     }
 
 
-def _check_case(check: Check) -> _Case:
+def _check_case(check: Check) -> CaseOf:
     accepted = [f for f in check.findings if f.accepted]
-    return _Case(
+    return CaseOf(
         name=check.name,
         verdict=check.verdict,
         seconds=check.seconds,
@@ -149,21 +167,17 @@ def _check_case(check: Check) -> _Case:
     )
 
 
-def _junit_suite(run: Run, suite: _Suite) -> TestSuite:
-    variant = suite.properties["variant"]
-    emulated = [EMULATED] if suite.properties.get("device") == EMULATED else []
-    stage = suite.name.split(" (")[0]
-    classname = ".".join((run.kernel.name, run.arch, variant, *emulated, stage))
+def _junit_suite(suite: SuiteOf) -> TestSuite:
     return TestSuite(
         one_line(suite.name),
-        [_junit_case(case, one_line(classname)) for case in suite.cases],
-        hostname=one_line(run.host.hostname) if run.host else None,
+        [_junit_case(case, one_line(suite.classname)) for case in suite.cases],
+        hostname=one_line(suite.hostname) or None,
         timestamp=one_line(suite.timestamp) or None,
         properties={k: one_line(v) for k, v in suite.properties.items()},
     )
 
 
-def _junit_case(case: _Case, classname: str) -> TestCase:
+def _junit_case(case: CaseOf, classname: str) -> TestCase:
     # `message` is what viewers show in a list; junit-xml drops an element that has none.
     found = tuple(describe_finding(f) for f in case.findings)
     message = one_line("; ".join((case.verdict.summary, *found[:1]))) or "no reason was given"
@@ -183,7 +197,7 @@ def _junit_case(case: _Case, classname: str) -> TestCase:
     return result
 
 
-def _complete(element: ET.Element, suite: _Suite) -> None:
+def _complete(element: ET.Element, suite: SuiteOf) -> None:
     """Add to junit-xml's tree what it lacks, and take out what junit-10 does not know."""
     del element.attrib["disabled"]
     element.set("time", f"{suite.seconds:.3f}")  # it would sum the cases: a stage is longer

@@ -71,31 +71,53 @@ def require_fit(directory: RunDirectory, remote: Remote) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Minutes of the stages that ran before, in up to `runs` runs; `unknown` are the others."""
+
+    least: float
+    median: float
+    most: float
+    runs: int
+    unknown: tuple[str, ...]
+
+    def __str__(self) -> str:
+        earlier = "1 earlier run" if self.runs == 1 else f"up to {self.runs} earlier runs"
+        return f"{self.median:.1f} ({self.least:.1f} to {self.most:.1f} in {earlier})"
+
+    def cost(self, price: float) -> str:
+        """Return the price by what an hour costs."""
+        low, middle, high = (price * m / 60 for m in (self.least, self.median, self.most))
+        return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
+def expected(directory: RunDirectory, skipped: Mapping[str, str]) -> Expected:
+    """Return what the stages that are not skipped took before; with 0 runs nothing is known."""
+    took = stages_took(directory)
+    planned = [s.name for s in directory.run.plan.on_host if not skipped.get(s.name)]
+    known = [took[name] for name in planned if name in took]
+    return Expected(
+        sum(t.least_s for t in known) / 60,
+        sum(t.median_s for t in known) / 60,
+        sum(t.most_s for t in known) / 60,
+        max((t.runs for t in known), default=0),
+        tuple(name for name in planned if name not in took),
+    )
+
+
 def render_budget(
     directory: RunDirectory, remote: Remote | None, skipped: Mapping[str, str]
 ) -> str:
     """Say which minutes and price are expected, and of which stages nothing is known."""
-    took = stages_took(directory)
-    planned = [s.name for s in directory.run.plan.on_host if not skipped.get(s.name)]
-    known = [took[name] for name in planned if name in took]
-    unknown = [name for name in planned if name not in took]
-    more = f"; unknown: {', '.join(unknown)}" if unknown else ""
-    if not known:
+    found = expected(directory, skipped)
+    more = f"; unknown: {', '.join(found.unknown)}" if found.unknown else ""
+    if not found.runs:
         lines = ["minutes: unknown, no earlier run there asked the same"]
     else:
-        low, middle, high = (
-            sum(getattr(t, part) for t in known) / 60 for part in ("least_s", "median_s", "most_s")
-        )
-        runs = max(t.runs for t in known)
-        earlier = "1 earlier run" if runs == 1 else f"up to {runs} earlier runs"
-        lines = [f"minutes: {middle:.1f} ({low:.1f} to {high:.1f} in {earlier}){more}"]
+        lines = [f"minutes: {found}{more}"]
     if remote is not None and (price := remote.price_per_hour) is not None:
-        if known:
-            low, middle, high = (price * minutes / 60 for minutes in (low, middle, high))
-            cost = f"{middle:.2f} ({low:.2f} to {high:.2f})"
-        else:
-            cost = "unknown"
-        lines.append(f"price: {cost}, at {price:.2f} an hour{more if known else ''}")
+        cost = found.cost(price) if found.runs else "unknown"
+        lines.append(f"price: {cost}, at {price:.2f} an hour{more if found.runs else ''}")
     if remote is not None and remote.limit_minutes is not None:
         lines.append(f"limit: {remote.limit_minutes:g} min")
     return "\n".join(lines) + "\n"

@@ -69,10 +69,10 @@ def parse_candidate(word: str) -> Named:
     return Named(word, None, found["kernel"], found["variant"] or "", found["rev"] or "")
 
 
-def prepare_bench(root: Path, request: BenchRequest) -> RunSpec:
+def prepare_bench(root: Path, request: BenchRequest, *, reached: bool = True) -> RunSpec:
     """Return the comparison of the builds that were named; a key is known once each is built."""
     _require_sense(request)
-    remote = choose_remote(config.load_remotes(root), request.remote)
+    remote = choose_remote(config.load_remotes(root), request.remote, reached=reached)
     if remote.device is DeviceKind.EMULATOR:
         raise ConfigError(
             f"bench compares times, and remote {remote.name} is emulated", "name a host with a GPU"

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from kernelrig import config, report, stages
+from kernelrig import config, report
 from kernelrig.config.selection import choose_recorded
 from kernelrig.errors import (
     BuildError,
@@ -38,16 +38,15 @@ from kernelrig.model import (
     Stage,
     StageKind,
     StageRecord,
-    executor,
 )
 from kernelrig.proc import held_back, let_through
 from kernelrig.run import store
-from kernelrig.run.budget import render_budget, require_fit
-from kernelrig.run.builds import find_builds, make_builds
+from kernelrig.run.budget import require_fit
+from kernelrig.run.builds import make_builds
 from kernelrig.run.detachment import wants_cancel
 from kernelrig.run.executors import Executor
 from kernelrig.run.prepare import prepare
-from kernelrig.run.requests import BenchRequest, BuildRequest, Request, RunRequest
+from kernelrig.run.requests import BuildRequest, Request
 from kernelrig.run.spec import RunSpec
 from kernelrig.run.store import RunDirectory
 from kernelrig.terminal.log import say
@@ -89,7 +88,11 @@ def run_prepared(root: Path, p: RunSpec, opened: Callable[[Run], None] = lambda 
 
 def build_kernels(root: Path, request: BuildRequest) -> tuple[Build, ...]:
     """Compile what was named; if that fails a run is filed, whose reports name the lines."""
-    prepared = prepare(root, request)
+    return tuple(build_prepared(root, prepare(root, request)).values())
+
+
+def build_prepared(root: Path, prepared: RunSpec) -> dict[str, Build]:
+    """Return the builds of a run by their place; if one fails, a run is filed that says why."""
     made = _attempt(
         partial(
             make_builds, root, prepared.wanted, prepared.tools, system_cuda=prepared.system_cuda
@@ -103,37 +106,7 @@ def build_kernels(root: Path, request: BuildRequest) -> tuple[Build, ...]:
             _stop(directory, made)
     if isinstance(made, BaseException):
         raise made
-    return tuple(made.values())
-
-
-def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
-    """Describe what a run would do, how long it took before and what it costs.
-
-    Nothing is compiled, fetched or connected to: the commands are those of builds that are there,
-    and the options of tools are not probed.
-    """
-    p = prepare(root, request, described=True)
-    run = store.new_run(root, p)
-    directory = RunDirectory(root, root / store.RUNS / run.id, run)
-    remote = directory.remote
-    device = executor(p.kernel, remote.device, None)[0]
-    found = find_builds(root, p.wanted, system_cuda=p.system_cuda)
-    jobs = None
-    if found is not None:
-        directory.made = found
-        jobs = stages.stage_jobs(
-            p.plan,
-            p.kernel,
-            directory.builds,
-            None,
-            remote,
-            bench=p.bench,
-            seed=p.seed,
-            profiling=p.profiling,
-        )
-    skipped = {s.name: stages.why_not(p.kernel, p.arch, s, device) for s in p.plan.on_host}
-    plan = report.render_plan(p.plan, jobs, remote, skipped)
-    return plan + render_budget(directory, p.remote, skipped)
+    return made
 
 
 def collect(root: Path, name: str, *, cancel: bool = False) -> Run:

@@ -59,13 +59,16 @@ BUILD = Stage("build", StageKind.BUILD)
 def prepare(root: Path, request: Request, *, described: bool = False) -> RunSpec:
     """Return the run that is requested; a wrong request raises ConfigError with what is allowed.
 
-    For one that is only `described` no tool is looked for, which might have to be fetched.
+    For one that is only `described` no tool is looked for, which might have to be fetched, and its
+    host may be one that is still to be rented.
     """
     match request:
         case RunRequest():
-            prepared, purpose = prepare_run(root, request), request.purpose
+            prepared = prepare_run(root, request, reached=not described)
+            purpose = request.purpose
         case BenchRequest():
-            prepared, purpose = prepare_bench(root, request), Purpose.BENCH
+            prepared = prepare_bench(root, request, reached=not described)
+            purpose = Purpose.BENCH
         case EmulateRequest():
             prepared, purpose = prepare_emulation(root, request), Purpose.EMULATE
         case CheckRequest():
@@ -163,9 +166,10 @@ def _named(wanted: Iterable[BuildSpec]) -> tuple[str, str]:
     return "+".join(dict.fromkeys(archs)), "+".join(dict.fromkeys(variants))
 
 
-def prepare_run(root: Path, request: RunRequest) -> RunSpec:
-    """Return a run of a plan on a remote."""
-    remote = choose_remote(config.load_remotes(root), request.remote, DEFAULT_REMOTE)
+def prepare_run(root: Path, request: RunRequest, *, reached: bool = True) -> RunSpec:
+    """Return a run of a plan on a remote, which may be still to be rented where not `reached`."""
+    remotes = config.load_remotes(root)
+    remote = choose_remote(remotes, request.remote, DEFAULT_REMOTE, reached=reached)
     kernels = config.load_kernels(root)
     whole = config.load_plan(root, request.plan)
     plan = narrow(whole, request.only)

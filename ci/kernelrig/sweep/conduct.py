@@ -54,10 +54,13 @@ class Sweep:
         return self.request.case or CASE
 
 
-def prepare_sweep(root: Path, request: SweepRequest) -> Sweep:
+def prepare_sweep(root: Path, request: SweepRequest, *, reached: bool = True) -> Sweep:
+    """Return the sweep that is requested; where not `reached`, its host may not be rented yet."""
     chosen_engine(request.on, tunables=True)
     kernel = choose_kernel(config.load_kernels(root), request.kernel)
-    remote = host_runs.timed_remote(root, request.remote) if request.remote else None
+    remote = None
+    if request.remote:
+        remote = host_runs.timed_remote(root, request.remote, reached=reached)
     wanted = request.arch or (remote.arch if remote else "")
     arch, _ = choose_targets(kernel, wanted, BASE)[0]
     if remote is not None and arch != remote.arch:
@@ -71,16 +74,19 @@ def prepare_sweep(root: Path, request: SweepRequest) -> Sweep:
     return sweep
 
 
-def run_sweep(root: Path, request: SweepRequest) -> SweepResult:
-    """Carry out a sweep, or go on with it, and write its reports."""
-    sweep = prepare_sweep(root, request)
+def run_sweep(root: Path, request: SweepRequest, *, here_alone: bool = False) -> SweepResult:
+    """Carry out a sweep, or go on with it, and write its reports.
+
+    With `here_alone` it ends before the first connection: the same sweep goes on from there.
+    """
+    sweep = prepare_sweep(root, request, reached=not here_alone)
     key, inputs = _inputs(sweep)
     folder = root / SWEEPS / f"{sweep.kernel.name}-{sweep.arch}-{key[:12]}"
     with open_journal(folder, inputs) as journal:
         say(f"sweep {folder.name}: {len(sweep.sets)} sets")
         why = "it was interrupted"
         try:
-            why = _go_on(sweep, key, journal)
+            why = _go_on(sweep, key, journal, here_alone=here_alone)
         finally:
             # Whatever ended it: the reports show what is known by then.
             known = Progress.of(sweep.sets, journal)
@@ -91,7 +97,7 @@ def run_sweep(root: Path, request: SweepRequest) -> SweepResult:
 
 def describe_sweep(root: Path, request: SweepRequest) -> str:
     """Say what a sweep would do; nothing is compiled, and no host is contacted."""
-    sweep = prepare_sweep(root, request)
+    sweep = prepare_sweep(root, request, reached=False)
     names = [s.id for s in sweep.sets]
     kind = "every set is compiled, emulated in a small case and built here"
     lines = [
@@ -136,12 +142,12 @@ def _inputs(sweep: Sweep) -> tuple[str, dict[str, object]]:
     return key, {"inputs": key, **named}
 
 
-def _go_on(sweep: Sweep, key: str, journal: Journal) -> str:
+def _go_on(sweep: Sweep, key: str, journal: Journal, *, here_alone: bool) -> str:
     """Do what is left; return why it is not complete, empty if it is."""
     why = _try_sets(sweep, key, journal)
     if _default_is_out(sweep, journal):
         return _why_default(sweep, journal)
-    if why or sweep.remote is None:
+    if why or sweep.remote is None or here_alone:
         return why
     began = time.monotonic()
     try:

@@ -48,9 +48,9 @@ Results = dict[str, tuple[str, str]]
 _PREFLIGHT = Stage("preflight", StageKind.PREFLIGHT)
 
 
-def timed_remote(root: Path, name: str) -> Remote:
+def timed_remote(root: Path, name: str, *, reached: bool = True) -> Remote:
     """Return the host that sets are raced on; ConfigError for one that measures no time."""
-    remote = choose_remote(config.load_remotes(root), name)
+    remote = choose_remote(config.load_remotes(root), name, reached=reached)
     if remote.device is DeviceKind.EMULATOR:
         raise ConfigError(
             f"remote {name} is emulated, and a sweep measures times there",

@@ -25,13 +25,20 @@ _BEGAN = time.monotonic()
 _LOCK = threading.RLock()
 _masked: set[str] = set()
 _live: Live | None = None
+_label = ""
 REMIND_S = 30.0
 """Seconds between two lines about one step where there is no terminal."""
 
 
+def label(text: str) -> None:
+    """Begin each line of this process with `text`: it is one of several that share the log."""
+    global _label
+    _label = f"{text}: " if text else ""
+
+
 def say(line: str) -> None:
     """Print one line of progress."""
-    stamped = log_text(f"[{time.monotonic() - _BEGAN:7.1f}] {line}\n")
+    stamped = log_text(f"[{time.monotonic() - _BEGAN:7.1f}] {_label}{line}\n")
     # One write: several threads call this, and print() writes text and newline separately.
     # A terminal that was closed, a full disk: progress ends, and the run goes on without it.
     with _LOCK, contextlib.suppress(OSError):
@@ -110,5 +117,5 @@ def times(elapsed_s: float, expected_s: float) -> str:
 
 
 def is_terminal() -> bool:
-    """Return whether stderr is a terminal on which lines can be rewritten."""
-    return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+    """Return whether stderr is a terminal on which lines can be rewritten, by us alone."""
+    return not _label and sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")

@@ -17,6 +17,7 @@ from kernelrig.cli.tasks.runs import (
     profile,
     remote_test,
 )
+from kernelrig.cli.tasks.sessions import session
 from kernelrig.cli.tasks.sweeps import sweep
 
 ns = Collection(
@@ -48,6 +49,7 @@ ns = Collection(
     report,
     run,
     sass_diff,
+    session,
     show,
     sweep,
     test,

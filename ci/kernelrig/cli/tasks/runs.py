@@ -60,6 +60,7 @@ def remote_test(
 ) -> Reply:
     """Ship a build to a host, run the plan there, bring back results, JUnit and a summary."""
     from kernelrig.run import engine
+    from kernelrig.run.forecast import describe_plan
     from kernelrig.run.requests import RunRequest
 
     request = RunRequest(
@@ -78,7 +79,7 @@ def remote_test(
         wait_s=60 * (optional_number("wait", wait) or 0.0),
     )
     if dry_run:
-        return Reply(engine.describe_plan(project_root(), request))
+        return Reply(describe_plan(project_root(), request))
     run = engine.run_plan(project_root(), request)
     return of_run(run, _phases(run))
 
@@ -135,6 +136,7 @@ def profile(
     """Profile launches with Nsight Compute on a host: each plan asks a question, rules answer."""
     from kernelrig.model import Purpose
     from kernelrig.run import engine
+    from kernelrig.run.forecast import describe_plan
     from kernelrig.run.requests import RunRequest
 
     request = RunRequest(
@@ -152,7 +154,7 @@ def profile(
         wait_s=60 * (optional_number("wait", wait) or 0.0),
     )
     if dry_run:
-        return Reply(engine.describe_plan(project_root(), request))
+        return Reply(describe_plan(project_root(), request))
     run = engine.run_plan(project_root(), request)
     return _profiled(run)
 
@@ -201,6 +203,7 @@ def bench(
     """Compare builds, run in turn on one host: faster, slower or inconclusive, with intervals."""
     from kernelrig.report import render_bench
     from kernelrig.run import engine, recorded
+    from kernelrig.run.forecast import describe_plan
     from kernelrig.run.requests import BenchRequest
 
     if recorded.name_runs((a, b, *also)):
@@ -222,7 +225,7 @@ def bench(
         wait_s=60 * (optional_number("wait", wait) or 0.0),
     )
     if dry_run:
-        return Reply(engine.describe_plan(project_root(), request))
+        return Reply(describe_plan(project_root(), request))
     run = engine.run_plan(project_root(), request)
     return of_run(run, render_bench(run))
 

@@ -1,0 +1,111 @@
+"""What a session would do, how long that took before and what it costs; nothing is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelrig.errors import ConfigError
+from kernelrig.run.budget import Expected
+from kernelrig.run.forecast import expected_minutes
+from kernelrig.run.spec import RunSpec
+from kernelrig.session.session_choice import Planned, Session, SessionRequest, prepare_session
+from kernelrig.terminal.text import one_line, render_rows
+
+_HEAD = ("entry", "task", "needs", "on", "minutes", "price")
+
+
+def describe_session(root: Path, request: SessionRequest) -> str:
+    """Say what a session would do; nothing is compiled, fetched, rented or connected to."""
+    session = prepare_session(root, request)
+    require_within_limits(session)
+    rows = [_HEAD, *(_row(session, planned) for planned in session.planned)]
+    first = "first, here: builds, checks and emulations of all entries; then on hosts:"
+    lines = [f"session {session.name}: {len(session.planned)} entries", first, render_rows(rows)]
+    lines += forecast_lines(session)
+    if session.file.rent and any(r.up for r in session.remotes):
+        lines.append("hosts are rented when an entry comes to them, and given back after the last")
+    return "\n".join(lines)
+
+
+def forecast_lines(session: Session) -> Iterator[str]:
+    """Yield minutes and price of all entries together, and the limits."""
+    least = median = most = low = high = cost = 0.0
+    unknown, priced = [], False
+    for planned in session.planned:
+        found = _expected(session, planned)
+        if not planned.needs_host:
+            continue
+        if found is None or not found.runs:
+            unknown.append(planned.name)
+            continue
+        least, median, most = least + found.least, median + found.median, most + found.most
+        if found.unknown:
+            unknown.append(f"{planned.name} ({', '.join(found.unknown)})")
+        price = planned.ways[0].remote.price_per_hour if planned.ways[0].remote else None
+        if price is not None:
+            priced = True
+            low += price * found.least / 60
+            cost += price * found.median / 60
+            high += price * found.most / 60
+    more = f"; unknown: {', '.join(unknown)}" if unknown else ""
+    if most:
+        yield f"minutes on hosts: {median:.1f} ({least:.1f} to {most:.1f} in earlier runs){more}"
+    else:
+        yield f"minutes on hosts: unknown{': ' + ', '.join(unknown) if unknown else ''}"
+    if priced:
+        yield f"price: {cost:.2f} ({low:.2f} to {high:.2f}){more}"
+    file = session.file
+    limits = [
+        f"{file.max_minutes:g} min" if file.max_minutes is not None else "",
+        f"a cost of {file.max_cost:g}" if file.max_cost is not None else "",
+    ]
+    if any(limits):
+        yield f"limit of the session: {' and '.join(filter(None, limits))}"
+
+
+def require_within_limits(session: Session) -> None:
+    """Raise ConfigError for entries that never took as little as the session may."""
+    file, least, cost = session.file, 0.0, 0.0
+    for planned in session.planned:
+        found = _expected(session, planned)
+        if found is not None:
+            least += found.least
+            prices = [w.remote.price_per_hour or 0.0 for w in planned.ways if w.remote]
+            cost += min(prices, default=0.0) * found.least / 60
+    if file.max_cost is not None and all(r.price_per_hour is None for r in session.remotes):
+        raise ConfigError(
+            "'max_cost' needs 'price_per_hour' of the remotes", "write it into remotes.local.yaml"
+        )
+    for what, limit, took in (
+        ("max_minutes", file.max_minutes, least),
+        ("max_cost", file.max_cost, cost),
+    ):
+        if limit is not None and took > limit:
+            raise ConfigError(
+                f"the entries took {took:.1f} at the least, and '{what}' is {limit:g}",
+                f"raise {what}, or leave entries out",
+            )
+
+
+def _expected(session: Session, planned: Planned) -> Expected | None:
+    """Return the minutes on the first remote that fits; None for what no history tells."""
+    way = planned.ways[0]
+    if way.remote is None or not isinstance(way.spec, RunSpec):
+        return None
+    return expected_minutes(session.root, way.spec)
+
+
+def _row(session: Session, planned: Planned) -> tuple[str, ...]:
+    entry, found = planned.entry, _expected(session, planned)
+    names = [w.remote.name for w in planned.ways if w.remote]
+    minutes, price = ("here", "-") if not planned.needs_host else ("unknown", "unknown")
+    if found is not None and found.runs:
+        minutes = str(found)
+        held = planned.ways[0].remote
+        price = "-"
+        if held is not None and held.price_per_hour is not None:
+            price = found.cost(held.price_per_hour)
+    needs = ", ".join(entry.needs) or "-"
+    on = " or ".join(names) or "here"
+    return tuple(map(one_line, (entry.name, entry.task, needs, on, minutes, price)))

@@ -1,0 +1,92 @@
+"""How far a session has got, from its log alone: the same events give the same next step.
+
+begun, run      an entry was taken to a host; `run` names one that was opened for it
+ended           its verdict; it counts as long as what the entry depends on is what it was
+left            it was not carried out, or not to its end, and is to be tried again
+again           somebody asked for it once more
+renting, given_back   a host that this session rents
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelrig.files.event_log import Event
+from kernelrig.model import Outcome, SessionCase
+
+
+@dataclass(slots=True)
+class EntryState:
+    """`runs` are open ones, by their remote: what has begun goes on there. `remote` was the last.
+
+    `minutes` and `cost` are of all that was done for the entry, with whatever inputs.
+    """
+
+    ended: Event | None = None
+    runs: dict[str, str] = field(default_factory=dict)
+    remote: str = ""
+    why: str = ""
+    minutes: float = 0.0
+    cost: float | None = None
+
+
+@dataclass(slots=True)
+class SessionState:
+    entries: dict[str, EntryState]
+    rented: set[str] = field(default_factory=set)
+
+    @property
+    def minutes(self) -> float:
+        return sum(e.minutes for e in self.entries.values())
+
+    @property
+    def cost(self) -> float:
+        return sum(e.cost or 0.0 for e in self.entries.values())
+
+
+def read_state(events: Iterable[Event], inputs: Mapping[str, str]) -> SessionState:
+    """Return the state of the entries in `inputs`, which has what each depends on now."""
+    state = SessionState({name: EntryState() for name in inputs})
+    for event in events:
+        kind = event["event"]
+        if kind == "renting":
+            state.rented.add(str(event["remote"]))
+        elif kind == "given_back":
+            state.rented.discard(str(event["remote"]))
+        elif kind in ("begun", "run", "ended", "left", "again"):
+            name = str(event["entry"])
+            _note(state.entries[name], event, inputs[name])
+    return state
+
+
+def _note(entry: EntryState, event: Event, inputs: str) -> None:
+    kind = event["event"]
+    if kind == "again":  # also of a run whose host does not come back
+        entry.ended = None
+        entry.runs.clear()
+        return
+    remote = str(event["remote"])
+    current = event["inputs"] == inputs
+    if current:
+        entry.remote = remote
+    if kind == "run":
+        entry.runs[remote] = str(event["run"])
+    if kind in ("ended", "left"):
+        if entry.runs.get(remote) in event["runs"]:
+            del entry.runs[remote]
+        entry.minutes += float(event["minutes"])
+        if event["cost"] is not None:
+            entry.cost = (entry.cost or 0.0) + float(event["cost"])
+    if kind == "ended" and current:
+        entry.ended, entry.why = event, ""
+    if kind == "left" and current:
+        entry.why = str(event["why"])
+
+
+def cases_of(event: Mapping[str, Any]) -> tuple[SessionCase, ...]:
+    return tuple(
+        SessionCase(str(name), Outcome(word), str(summary), float(seconds))
+        for name, word, summary, seconds in event["cases"]
+    )

@@ -69,8 +69,7 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
         "remotes.yaml:3: unknown key 'timeout'; known keys: answer_s, arch, boot_s, "
         "connect_timeout_s, device, down, env, give_up_s, gpu, gpus, host, host_key, "
         "identity_file, jump, kind, max_cost, max_minutes, on_idle, port, price_per_hour, python, "
-        "silence_s, "
-        "status, tags, tools, up, user, workdir",
+        "shared_power, silence_s, status, tags, tools, up, user, workdir",
         "remotes.yaml:5: 'arch' must be text, not 90; put it in quotes",
         "remotes.yaml:6: 'kind' must be one of ssh, embedded, not 'shh'; did you mean 'ssh'?",
         "remotes.yaml:8: 'sm90' is not an arch; write it as sm_90a or sm_100a",
@@ -159,8 +158,8 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
             "{arch: sm_90a, host: h, name: a}",
             "unknown key 'name'; known keys: answer_s, arch, boot_s, connect_timeout_s, device, "
             "down, env, give_up_s, gpu, gpus, host, host_key, identity_file, jump, kind, max_cost, "
-            "max_minutes, on_idle, port, price_per_hour, python, silence_s, status, tags, tools, "
-            "up, user, workdir",
+            "max_minutes, on_idle, port, price_per_hour, python, shared_power, silence_s, "
+            "status, tags, tools, up, user, workdir",
         ),
         ("!!python/name:os.system x", "'x' cannot be a tag:yaml.org,2002:python/name:os.system"),
     ],

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kernelrig.config.selection import choose_recorded
 from kernelrig.errors import RemoteError
-from kernelrig.model import Host, Remote, with_gpus
+from kernelrig.model import Host, RecordedRemote, Remote, alone, at_gpu, with_gpus
 from kernelrig.remote import host_link
 from kernelrig.remote.agent import lease as leases
 from kernelrig.remote.agent import lease_folder
@@ -323,3 +325,46 @@ def test_a_remote_says_which_gpus_a_run_leases_and_sees(
 def test_a_host_with_one_gpu_keeps_the_environment_that_it_has() -> None:
     host = with_gpus(Host("h", "3.12", "2.39", 1, gpus=({"uuid": GPU},)), Remote("r", "sm_90a"))
     assert (host.leased, host.visible_devices) == ((GPU,), "")
+
+
+@pytest.mark.parametrize("wanted", ["", 1, "any", "all", "GPU-111"])
+def test_a_run_that_measures_times_leases_all_gpus_and_sees_its_own(wanted: int | str) -> None:
+    gpus = ({"uuid": GPU}, {"uuid": OTHER})
+    remote = Remote("r", "sm_90a", gpus=wanted)
+    meant = with_gpus(Host("h", "3.12", "2.39", 1, gpus=gpus), remote)
+    timed = alone(meant, remote)
+    assert set(timed.leased) == {GPU, OTHER}
+    assert (timed.gpu, timed.visible_devices) == (meant.gpu, meant.visible_devices)
+    assert not timed.shared_power
+    shares = replace(remote, shared_power=True)
+    insisted = alone(with_gpus(meant, shares), shares)
+    assert insisted.leased == meant.leased
+    assert insisted.shared_power == (wanted != "all")
+
+
+def test_one_of_all_gpus_has_a_lease_and_a_work_folder_of_its_own() -> None:
+    whole = Remote("r", "sm_90a", gpus="all", workdir="~/rig")
+    own = at_gpu(whole, OTHER)
+    assert own.workdir == f"~/rig/gpus/{OTHER}"
+    host = with_gpus(Host("h", "3.12", "2.39", 1, gpus=({"uuid": GPU}, {"uuid": OTHER})), own)
+    assert (host.leased, host.visible_devices, host.gpu_index) == ((OTHER,), OTHER, 1)
+    recorded = RecordedRemote.of(own)
+    assert choose_recorded({"r": whole}, recorded, "run-1") == own
+    assert choose_recorded({"r": whole}, RecordedRemote.of(whole), "run-1") == whole
+
+
+def test_times_are_not_measured_while_another_run_has_the_other_gpu(host: LocalHost) -> None:
+    host.on_path("nvidia-smi", SMI)
+    own = taken("run-of-somebody", OTHER)
+    link = host.link()
+    link.timed = True
+    assert (link.facts.leased, link.facts.visible_devices) == ((GPU, OTHER), GPU)
+    jobs = [job("smoke", shell("show", "echo $CUDA_VISIBLE_DEVICES"))]
+    with pytest.raises(RemoteError, match=f"{OTHER} is leased by"):
+        link.launch("run-1", jobs, {}, stop_at_first=False, lease=True)
+    assert "run-1" not in holder_of(GPU)
+    own.drop()
+    link.launch("run-1", jobs, {}, stop_at_first=False, lease=True)
+    assert link.bring_back("run-1", host.back, jobs, lambda _: None).names == ()
+    assert (host.back / "stages/01-smoke/show.stdout.log").read_text() == f"{GPU}\n"
+    assert (holder_of(GPU), holder_of(OTHER)) == ("", "")

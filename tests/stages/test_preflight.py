@@ -16,6 +16,7 @@ from kernelrig.model import (
     StageRecord,
     Tool,
     Verdict,
+    broken,
     visible_gpu,
 )
 from kernelrig.stages import judge_preflight, merge_plans
@@ -78,6 +79,22 @@ def test_a_good_host_passes_every_check() -> None:
         "compute-sanitizer",
         "instruction set",
     ]
+
+
+def test_what_runs_on_a_gpu_that_is_not_leased_is_nobodys_business() -> None:
+    other = GPU | {"uuid": "GPU-11111111-2222"}
+    busy: dict[str, Any] = {
+        "gpus": (GPU, other),
+        "gpu_processes": (f"{other['uuid']}, 17, train, 900",),
+    }
+    both = (GPU["uuid"], other["uuid"])
+    alone = named(check(**busy, leased=both[:1]), "GPU not in use")
+    assert alone.verdict.outcome is Outcome.PASS
+    shared = named(check(**busy, leased=both), "GPU not in use")
+    assert shared.verdict == broken(
+        "another GPU of the host, which shares its power, is in use by another process:"
+        " 17, train, 900; wait, or end it"
+    )
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,8 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "gpus": "Which GPUs a run leases and its programs see: a number in PCI order, the start "
         "of a UUID, any (one that is free) or all; default: what CUDA_VISIBLE_DEVICES in `env` "
         "names, or the first.",
+        "shared_power": "true: times may be measured while other GPUs of the host are in use, as "
+        "the run records; default: a run that measures times leases all of them.",
         "tools": "host: use the host's compute-sanitizer. ship: upload the pinned one.",
         "python": "Python 3.9 or newer on the host, which runs the agent.",
         "connect_timeout_s": "Seconds until a host that does not answer is an error.",

@@ -8,7 +8,16 @@ from dataclasses import replace
 from kernelrig.config.plain_programs import OF_PLANS
 from kernelrig.errors import ConfigError
 from kernelrig.files.validation import nearest
-from kernelrig.model import Build, Kernel, Pattern, Plan, RecordedRemote, Remote, StageKind
+from kernelrig.model import (
+    Build,
+    Kernel,
+    Pattern,
+    Plan,
+    RecordedRemote,
+    Remote,
+    StageKind,
+    at_gpu,
+)
 
 SELFTEST = "sanitizer_selftest"
 """The kernel with seeded bugs that show whether a sanitizer detects them on a host."""
@@ -84,6 +93,8 @@ def choose_recorded(remotes: Mapping[str, Remote], recorded: RecordedRemote, run
                 " launched",
                 hint,
             )
+    if remote.gpus == "all" and recorded.gpus.startswith("GPU-"):
+        remote = at_gpu(remote, recorded.gpus)
     return require_address(remote)
 
 

@@ -17,7 +17,8 @@ class RecordedRemote:
 
     `host_key` is the fingerprint of the key that the host showed, empty before it was reached and
     for an embedded host, whose keys are made anew each time. `env` are the names of the variables
-    that were set there; their values, the address and the login are in remotes.yaml alone.
+    that were set there; their values, the address and the login are in remotes.yaml alone. `gpus`
+    are those that it was to lease: the UUID of one where a run had one of all.
     """
 
     name: str
@@ -28,6 +29,7 @@ class RecordedRemote:
     tools: Literal["host", "ship"] = "host"
     host_key: str = ""
     env: tuple[str, ...] = ()
+    gpus: str = ""
 
     @classmethod
     def of(cls, remote: Remote) -> RecordedRemote:
@@ -40,6 +42,7 @@ class RecordedRemote:
             remote.gpu,
             remote.tools,
             env=tuple(sorted(remote.env)),
+            gpus=str(remote.gpus),
         )
 
 
@@ -60,8 +63,9 @@ class Host:
     shows them none. `admin`: the login is root's. `machine` is its instruction set: `x86_64`.
     `boot` identifies this boot of it. `xid_errors` are those of its kernel log, with PCI address,
     number and text; None where that cannot be read. `leased` are the UUIDs of the GPUs that a run
-    has for itself, `visible_devices` its CUDA_VISIBLE_DEVICES where we set it. `clock_ahead_s` is
-    against ours, None unknown.
+    has for itself, `visible_devices` its CUDA_VISIBLE_DEVICES where we set it. `shared_power`: it
+    measured times while others could use the other GPUs. `clock_ahead_s` is against ours, None
+    unknown.
     """
 
     hostname: str
@@ -85,6 +89,7 @@ class Host:
     clock_ahead_s: float | None = None
     leased: tuple[str, ...] = ()
     visible_devices: str = ""
+    shared_power: bool = False
 
     @property
     def gpu(self) -> dict[str, str]:
@@ -156,6 +161,26 @@ def with_gpus(host: Host, remote: Remote) -> Host:
         leased=leased,
         visible_devices=",".join(leased) if hides else "",
     )
+
+
+def alone(host: Host, remote: Remote) -> Host:
+    """Return the host as a run that measures times has it: with all GPUs leased, the others idle.
+
+    Where the user insists on `shared_power`, only its own, and that is on record.
+    """
+    every = tuple(gpu.get("uuid", "") for gpu in host.gpus)
+    if not host.leased or set(host.leased) == set(every):
+        return host
+    if remote.shared_power:
+        return replace(host, shared_power=True)
+    return replace(host, leased=(*host.leased, *(u for u in every if u not in host.leased)))
+
+
+def at_gpu(remote: Remote, uuid: str) -> Remote:
+    """Return the remote with one of its GPUs, and with a work folder of its own for it: so that a
+    run there goes on beside those on the other GPUs.
+    """
+    return replace(remote, gpus=uuid, workdir=f"{remote.workdir}/gpus/{uuid}")
 
 
 def executor(kernel: Kernel, device: DeviceKind, host: Host | None) -> tuple[DeviceKind, str]:

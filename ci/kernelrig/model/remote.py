@@ -13,10 +13,11 @@ class Remote:
     """A host to run on: `ssh` through its sshd, `embedded` is this machine through our own server.
 
     `gpus` is which of the host's GPUs a run leases, and its programs see: a number in PCI order,
-    the beginning of a UUID, `any` that is free, or `all`. `tools` says whose compute-sanitizer
-    runs: the `host`'s own, or one that we `ship`. `up`, `status` and `down` rent the host, say what
-    became of it and give it back: commands that are run on this machine. `on_idle` is run on the
-    host itself.
+    the beginning of a UUID, `any` that is free, or `all`. A run that measures times leases all of
+    them, as they share power and heat, unless `shared_power` says that it need not. `tools` says
+    whose compute-sanitizer runs: the `host`'s own, or one that we `ship`. `up`, `status` and `down`
+    rent the host, say what became of it and give it back: commands that are run on this machine.
+    `on_idle` is run on the host itself.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Remote:
     device: Literal[DeviceKind.GPU, DeviceKind.EMULATOR] = DeviceKind.GPU
     gpu: str = ""
     gpus: int | str = ""
+    shared_power: bool = False
     tools: Literal["host", "ship"] = "host"
     python: str = "python3"
     connect_timeout_s: float = 15.0

@@ -64,10 +64,11 @@ class HostLink:
     """The link to one host. `give_up_s` limits how long we reconnect without any progress.
 
     `boot_s` is that limit for the first connection. `host_key` is the fingerprint of the key that
-    the host showed, empty for an embedded host.
+    the host showed, empty for an embedded host. A run that is `timed` leases all GPUs of the host.
     """
 
     host_key = ""
+    timed = False
 
     def __init__(
         self,
@@ -114,7 +115,7 @@ class HostLink:
                 why = "; ".join(c.text for c in complaints)
                 raise ProtocolError(f"{self.remote.name}: the host's facts are garbled: {why}")
             known = replace(found, clock_ahead_s=self._clock_ahead_s)
-            self._facts = recorded_facts(known, self.remote)
+            self._facts = recorded_facts(known, self.remote, timed=self.timed)
         return self._facts
 
     def ship(self, files: Mapping[str, Path]) -> Shipped:

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from kernelrig.errors import ProtocolError
-from kernelrig.model import Host, Remote, with_gpus
+from kernelrig.model import Host, Remote, alone, with_gpus
 
 
-def recorded_facts(found: Host, remote: Remote) -> Host:
+def recorded_facts(found: Host, remote: Remote, *, timed: bool) -> Host:
     """Return the facts as a run records them: without an address, and without the folders of the
     programs on the GPU, which name users. The host has no say in which of its GPUs was meant.
+    One that is `timed` has all of them.
     """
     own = {remote.host.casefold(), remote.host.casefold().partition(".")[0]}
     known = replace(
@@ -21,7 +22,8 @@ def recorded_facts(found: Host, remote: Remote) -> Host:
         hostname=remote.name if found.hostname.casefold() in own else found.hostname,
         gpu_processes=tuple(re.sub(r"/\S*/", "", line) for line in found.gpu_processes),
     )
-    return with_gpus(known, remote)
+    meant = with_gpus(known, remote)
+    return alone(meant, remote) if timed else meant
 
 
 def checked_value(answer: Mapping[str, Any], key: str, kinds: tuple[type, ...]) -> Any:  # noqa: ANN401 - of one of `kinds`

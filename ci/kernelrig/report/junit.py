@@ -142,6 +142,7 @@ def _origin(run: Run, variant: str = "") -> dict[str, str]:
         "arch": run.arch,
         "variant": variant or run.variant,
         **({"remote": run.remote.name} if run.remote else {}),
+        **({"shared_power": "true"} if run.host and run.host.shared_power else {}),
         "commit": run.provenance.commit,
         "dirty_sha256": run.provenance.dirty_sha256,
         **({"not_in_commit": ", ".join(changed)} if changed else {}),

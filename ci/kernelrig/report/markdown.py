@@ -89,10 +89,15 @@ def _where(run: Run) -> str:
     details = [
         f"remote {markdown(run.remote.name)}" if run.remote else "",
         driver and f"driver {markdown(driver)}",
+        "shared power: other GPUs of the host could be in use" if shares_power(run) else "",
         markdown(f"{run.started_utc} to {run.finished_utc or 'unknown'}"),
         _cost(run),
     ]
     return f"{where}; {', '.join(filter(None, details))}"
+
+
+def shares_power(run: Run) -> bool:
+    return run.host is not None and run.host.shared_power
 
 
 def _cost(run: Run) -> str:

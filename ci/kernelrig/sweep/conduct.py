@@ -25,6 +25,7 @@ from kernelrig.files.serialization import to_json
 from kernelrig.model import Kernel, Outcome, Remote, Run, SweepResult, TunableSet
 from kernelrig.run.spec import find_tools
 from kernelrig.sweep import host_runs
+from kernelrig.sweep.all_gpus import verify_on_all
 from kernelrig.sweep.journal import SWEEPS, Journal, open_journal
 from kernelrig.sweep.racing import MOST_ROUNDS, Heat, exhaustive, slots_of
 from kernelrig.sweep.set_choice import BASE, SweepRequest, select_sets
@@ -223,7 +224,14 @@ def _host_steps(sweep: Sweep, remote: Remote, journal: Journal, began: float) ->
         spent = (time.monotonic() - began) / 60
         if budget is not None and spent >= budget:
             yield f"the budget of {budget:g} minutes is spent"
-        if left := known.left_to_verify()[:VERIFIED_TOGETHER]:
+        whole = known.left_to_verify()
+        if whole and (gpus := _gpus(sweep, remote)):
+            made = verify_on_all(sweep.root, sweep.kernel, whole, remote, gpus, sweep.case, journal,
+                                 system_cuda=sweep.request.system_cuda)  # fmt: skip
+            for begun, each in made:
+                yield _end_run(sweep, journal, begun, each)
+            continue
+        if left := whole[:VERIFIED_TOGETHER]:
             spec = host_runs.verification(
                 sweep.root, sweep.kernel, left, remote, sweep.case,
                 system_cuda=sweep.request.system_cuda,
@@ -241,6 +249,12 @@ def _host_steps(sweep: Sweep, remote: Remote, journal: Journal, began: float) ->
             return
         run = host_runs.carry_out(sweep.root, spec, partial(_note_run, journal, event))
         yield _end_run(sweep, journal, event, run)
+
+
+def _gpus(sweep: Sweep, remote: Remote) -> tuple[str, ...]:
+    """Return the GPUs that verify sets at once; none where a run has the one that it uses."""
+    found = host_runs.leased_gpus(sweep.root, remote) if remote.gpus == "all" else ()
+    return found if len(found) > 1 else ()
 
 
 def _note_run(journal: Journal, event: Event, run: Run) -> None:

@@ -32,6 +32,7 @@ from kernelrig.model import (
     TunableSet,
     draw_seed,
 )
+from kernelrig.remote import connect
 from kernelrig.run import engine, store
 from kernelrig.run.figures import BENCH_FILE
 from kernelrig.run.prepare import with_build
@@ -145,6 +146,12 @@ def heat_run(
 
 def carry_out(root: Path, spec: RunSpec, opened: Callable[[Run], None]) -> Run:
     return engine.run_prepared(root, spec, opened)
+
+
+def leased_gpus(root: Path, remote: Remote) -> tuple[str, ...]:
+    """Ask the host which of its GPUs a run there leases."""
+    with connect(remote, root=root) as link:
+        return link.facts.leased
 
 
 def brought_back(root: Path, name: str) -> Run | None:

@@ -42,7 +42,7 @@ class Progress:
     suspects: set[str] = field(default_factory=set)
     void: int = 0
     runs: list[str] = field(default_factory=list)
-    unfinished: Mapping[str, Any] | None = None
+    begun: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, sets: Sequence[TunableSet], journal: Journal) -> Progress:
@@ -54,10 +54,10 @@ class Progress:
             if kind == "set":
                 known._tried(event)
             elif kind == "run":
-                known.unfinished = event
+                known.begun[str(event["run"])] = event
                 known.runs.append(str(event["run"]))
             elif kind in ("verified", "heat", "void", "dropped"):
-                known.unfinished = None
+                known.begun.pop(str(event["run"]), None)
                 known._judged(event, errors)
                 if kind == "heat":
                     known._measured(event, journal)
@@ -66,6 +66,11 @@ class Progress:
                 if kind == "void" and event.get("suspected"):
                     known.suspects |= set(event["suspected"])
         return known
+
+    @property
+    def unfinished(self) -> Mapping[str, Any] | None:
+        """Return the first run that was begun and is not filed yet; several GPUs have one each."""
+        return next(iter(self.begun.values()), None)
 
     @property
     def default(self) -> str:

@@ -22,7 +22,7 @@ from kernelrig.model import (
     StageRecord,
 )
 from kernelrig.remote import HostLink, connect
-from kernelrig.remote.job import TimeLimit
+from kernelrig.remote.job import MEASURED, TimeLimit
 from kernelrig.remote.protocol import HostRefused
 from kernelrig.run.durations import good_seconds, stage_seconds
 from kernelrig.run.emulated_programs import prepare_programs
@@ -46,6 +46,7 @@ class HostExecutor:
         upload = upload_set(directory, system_cuda=self.spec.system_cuda)
         began = time.monotonic()
         with connect(self.remote, root=directory.root) as link:
+            link.timed = any(s.kind in MEASURED for s in planned)
             until = time.monotonic() + self.spec.wait_s if self.spec.wait_s else 0.0
             if until and directory.device is DeviceKind.GPU:
                 link.await_gpus(directory.run.id, until)

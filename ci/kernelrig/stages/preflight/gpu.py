@@ -71,9 +71,13 @@ def _lease(host: Host) -> Verdict:
 def _in_use(host: Host) -> Check:
     """Judge what else uses this GPU; what another container runs there shows in its load alone."""
     name, gpu = "GPU not in use", host.gpu
-    own = [re.sub(r"^GPU-[^,]*, *", "", line) for line in host.gpu_processes if _is_on(line, gpu)]
+    meant = [g for g in host.gpus if g.get("uuid", "") in host.leased] or [gpu]
+    lines = [line for line in host.gpu_processes if any(_is_on(line, g) for g in meant)]
+    own = [re.sub(r"^GPU-[^,]*, *", "", line) for line in lines]
     if own:
-        text = f"the GPU is in use by another process: {', '.join(own[:3])}; wait, or end it"
+        one = any(_is_on(line, gpu) for line in lines)
+        what = "the GPU is" if one else "another GPU of the host, which shares its power, is"
+        text = f"{what} in use by another process: {', '.join(own[:3])}; wait, or end it"
         return Check(name, broken(text))
     quiet = passed("no other process on the GPU")
     used, busy = (figure(gpu, field) or 0.0 for field in ("memory.used", "utilization.gpu"))

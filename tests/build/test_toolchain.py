@@ -59,6 +59,21 @@ def test_the_pinned_wheels_are_cuda_13_0(cuda_toolchain: Toolchain) -> None:
     require_arch(cuda_toolchain, "sm_100a")
 
 
+def test_what_a_call_outside_of_a_project_fetched_is_linked_into_one(
+    offline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    wheel = write_wheel(offline, "some_tool", {"bin/tool": b"tool"})
+    outside, project = tmp_path / "cache/kernelrig", tmp_path / "project"
+    for root in (outside, project):
+        lock_own(root, cuda=wheel)
+    known = fetch_wheels(outside, "cuda")
+    wheel.unlink()  # nothing can be fetched any more
+    tree = fetch_wheels(project, "cuda")
+    assert tree.is_relative_to(project)
+    assert (tree / "bin/tool").samefile(known / "bin/tool")
+
+
 def test_blackwell_with_cuda_12_6_is_refused(cuda_toolchain: Toolchain) -> None:
     old = replace(cuda_toolchain, version="12.6.85", origin="system", nvcc=Path("/opt/cuda/nvcc"))
     require_arch(old, "sm_90a")
@@ -221,7 +236,7 @@ def test_an_extra_without_a_lock_is_one_sentence(tmp_path: Path) -> None:
         fetch_wheels(tmp_path, "nothing")
     assert str(caught.value) == (
         "no lock of extra 'nothing'; "
-        "locks: base, build, charts, cublas, cuda, curand, dev, engines, ncu, sanitizer; "
+        "locks: base, build, charts, cublas, cuda, cupti, curand, dev, engines, ncu, sanitizer; "
         "write ci/locks/nothing.txt: NAME==VERSION --hash=sha256:HEX, a line for each wheel"
     )
 

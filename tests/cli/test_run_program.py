@@ -24,6 +24,8 @@ def run(*words: str, cwd: Path = ROOT) -> Completed:
     ("words", "said"),
     [
         (("run", "nosuch.cu"), "no file nosuch.cu"),
+        (("run", BASICS, "7"), "no file 7; what stands behind -- is for the program: FILE -- ARG"),
+        (("run", "tests"), "tests is a folder"),
         (("run", "README.md"), "README.md is no executable, and no source"),
         (("run", BASICS, "--arch", "sm_80"), "no GPU of arch 'sm_80' is emulated; known: sm_100a"),
         (("run", BASICS, "--kernel", "["), "--kernel is no regular expression"),
@@ -124,7 +126,7 @@ def test_functions_that_are_not_there_are_all_named(tmp_path: Path) -> None:
     ("flags", "said"),
     [
         ("-rdc=true", "relocatable device code is not emulated"),
-        ("-lcublasLt -lcudnn", "cannot be run without a GPU: cublasLt, cudnn"),
+        ("-lcublasLt -lcudnn", "cannot be run without a GPU: cublasLt, cudnn; its kernels come"),
     ],
 )
 def test_what_cannot_be_linked_is_one_sentence(flags: str, said: str) -> None:

@@ -37,6 +37,8 @@ def run_of(*launches: LaunchRun, code: int = 0, notes: tuple[Note, ...] = ()) ->
         (run_of(), 2),
         (run_of(replace(CLEAN, observed=False)), 2),
         (run_of(code=3), 1),
+        (replace(run_of(CLEAN, code=-9), interrupted="interrupted by the user"), 6),
+        (replace(run_of(replace(CLEAN, findings=(RACE,)), code=-9), interrupted="x"), 1),
     ],
 )
 def test_the_exit_code(ran: ProgramRun, code: int) -> None:
@@ -86,7 +88,16 @@ def test_what_the_verdict_does_not_rest_on_is_said() -> None:
     text = report_text(run_of(part, unseen), "NVIDIA H200", 1)
     assert "1 launch was not observed" in text
     assert "of 1 launch a part was run (2 of 4 CTAs of add)" in text
-    assert report_text(run_of(), "NVIDIA H200", 1).endswith("none was observed")
+    assert report_text(run_of(), "NVIDIA H200", 1).endswith("none was launched")
+    assert report_text(run_of(code=2), "NVIDIA H200", 1).endswith("arguments stands behind --)")
+    assert report_text(run_of(unseen), "NVIDIA H200", 1).endswith("none was observed")
+
+
+def test_an_interrupted_run_says_what_it_does_not_know() -> None:
+    ran = replace(run_of(CLEAN, code=-9), interrupted="interrupted by the user")
+    said = "interrupted by the user: the program was ended, and what it had not launched was not"
+    assert said in report_text(ran, "NVIDIA H200", 1)
+    assert "SIGKILL" not in report_text(ran, "NVIDIA H200", 1)
 
 
 def test_notes_that_are_equal_are_one_line() -> None:

@@ -58,7 +58,7 @@ def build_program(
     output; ConfigError for functions of CUDA that the library does not have, all of them.
     """
     if unlinkable := sorted(set(filter(is_cuda_library, map(_named_library, flags)))):
-        raise ConfigError(_no_library(unlinkable))
+        raise _no_library(unlinkable)
     made = folder / "program"
     argv = program_argv(sources, arch, tools, libraries, made, flags, headers, libs)
     done = run_process(argv, cwd=cwd, timeout_s=COMPILE_LIMIT_S)
@@ -70,9 +70,9 @@ def build_program(
                 "leave out -rdc=true and -dc",
             )
         if libraries_missing := sorted(set(filter(is_cuda_library, _NO_LIBRARY.findall(log)))):
-            raise ConfigError(_no_library(libraries_missing))
+            raise _no_library(libraries_missing)
         if included := sorted(set(filter(is_cuda_library, _NO_HEADER.findall(log)))):
-            raise ConfigError(_no_library(included))
+            raise _no_library(included)
         missing = sorted({name for name in _UNDEFINED.findall(log) if is_cuda_function(name)})
         if missing:
             raise ConfigError(refused(missing), "ci/docs/run.md lists what there is")
@@ -88,8 +88,12 @@ def _named_library(flag: str) -> str:
     return flag.removeprefix("-l") if flag.startswith("-l") else ""
 
 
-def _no_library(names: Sequence[str]) -> str:
-    return f"the program uses what cannot be run without a GPU: {', '.join(names)}"
+def _no_library(names: Sequence[str]) -> ConfigError:
+    return ConfigError(
+        f"the program uses what cannot be run without a GPU: {', '.join(names)}",
+        "its kernels come without PTX; on a host with a GPU: `kernelrig init PROGRAM.cu`, `libs:`"
+        " in kernels.yaml, then `remote-test --remote NAME`",
+    )
 
 
 def is_cuda_library(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kernelrig.model import CostCause, Explanation, PowerUse, SharedMap
+from kernelrig.terminal.command_name import COMMAND
 from kernelrig.terminal.text import markdown, one_line, render_rows
 
 NOTHING = "nothing to gain is seen: no cause explains enough of the time"
@@ -64,7 +65,7 @@ def _lines(x: Explanation) -> Iterator[tuple[str, str]]:
     if x.evidence:
         yield (
             "evidence",
-            one_line(f"{', '.join(x.evidence)} (ncu-ui, or `ci/invoke analyze-source`)"),
+            one_line(f"{', '.join(x.evidence)} (ncu-ui, or `{COMMAND} analyze-source`)"),
         )
 
 

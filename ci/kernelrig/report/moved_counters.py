@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from kernelrig.model import CounterComparison, MovedCounter
+from kernelrig.terminal.command_name import COMMAND
 from kernelrig.terminal.text import one_line, render_rows
 
 SHOWN = 12
@@ -39,7 +40,7 @@ def _lines(found: CounterComparison) -> Iterator[str]:
             yield one_line(f"only in {side}: {_named(names)}")
 
 
-_NO_TIME = "no bench data; counters do not say what is faster: `ci/invoke bench` does"
+_NO_TIME = f"no bench data; counters do not say what is faster: `{COMMAND} bench` does"
 
 
 def _conclusion(found: CounterComparison) -> str:

@@ -27,6 +27,7 @@ from kernelrig.model import (
 )
 from kernelrig.report.entries import Entry, entries, is_symptom
 from kernelrig.report.outcome import VERDICT, is_incomplete, run_outcome, shown_name, was_killed
+from kernelrig.terminal.command_name import COMMAND
 from kernelrig.terminal.text import one_line
 
 RUNS = Path("artifacts/runs")
@@ -54,7 +55,7 @@ def next_step(run: Run) -> NextStep:
     if run.cancelled and run.state == "finished":
         return NextStep(command_again(run))
     if is_incomplete(run) and run.stages:
-        return NextStep(f"ci/invoke collect {run.id}")
+        return NextStep(f"{COMMAND} collect {run.id}")
     if run.stages and (was_killed(run) or (first and _is_interruption(first))):
         return NextStep(command_again(run))
     if first is not None and first.fault.stage.name == VERDICT:
@@ -64,7 +65,7 @@ def next_step(run: Run) -> NextStep:
     if run.bench is not None and run.remote is not None:
         return _after_bench(run, run.bench, run.remote, first)
     if first is None or run_outcome(run) is Outcome.PASS:
-        return _after_pass(run) if run.stages else NextStep("ci/invoke doctor")
+        return _after_pass(run) if run.stages else NextStep(f"{COMMAND} doctor")
     return _after_failure(run, first)
 
 
@@ -79,7 +80,7 @@ def command_again(run: Run) -> str:
     if not words or not all(map(str.isprintable, words)):
         # Nothing that was typed in one line: shown as it is, a word could look like lines of ours.
         return _command("remote-test", ["--kernel", run.kernel.name])
-    return f"ci/invoke {shlex.join(words)}"
+    return f"{COMMAND} {shlex.join(words)}"
 
 
 def _is_interruption(entry: Entry) -> bool:
@@ -134,7 +135,7 @@ def _after_failure(run: Run, first: Entry) -> NextStep:
         if verdict.outcome is Outcome.FAIL:
             there = ["--remote", run.remote.name, "--kernel", run.kernel.name]
             return NextStep(_command("profile", [*there, *_variant(run, stage)]))
-        return NextStep("ci/invoke baselines")
+        return NextStep(f"{COMMAND} baselines")
     wrong = stage.kind is StageKind.CHECKSUM and verdict.outcome is Outcome.FAIL
     located = first.finding is not None and first.finding.at
     emulated = run.kernel.level and run.kernel.cuda and stage.device is DeviceKind.GPU
@@ -242,7 +243,7 @@ def _arch(run: Run) -> list[str]:
 
 
 def _command(task: str, words: list[str]) -> str:
-    return f"ci/invoke {task} {shlex.join(words)}"
+    return f"{COMMAND} {task} {shlex.join(words)}"
 
 
 def _named_again(run: Run, candidate: Candidate) -> str:

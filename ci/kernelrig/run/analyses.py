@@ -40,12 +40,13 @@ from kernelrig.model import (
 from kernelrig.model.symbol import is_called
 from kernelrig.run.store import RUNS, RunDirectory, load_finished
 from kernelrig.sass import Flow, Module, control_flow, parse_sass
+from kernelrig.terminal.command_name import COMMAND
 
 MAX_BYTES = 256 << 20
 """Of a file or of standard input: SourceCounters of a large kernel take some 2 MB."""
 STDIN = "-"
 REPORT = ".ncu-rep"
-_PROFILE_FIRST = "run `ci/invoke profile --plans source`"
+_PROFILE_FIRST = f"run `{COMMAND} profile --plans source`"
 _OF_THE_HARNESS = "_ZN9kernelrig"
 """The namespace of the kernels that every harness program has besides its own."""
 
@@ -247,7 +248,7 @@ def _of_run(folder: Path, run: Run, stage: str) -> PhaseCapture:
         failed = next((r for r in timed if r.verdict.outcome is not Outcome.PASS), None)
         why = f"{failed.name} did not pass" if failed else "it timed no build with clocks"
         raise ConfigError(
-            f"{run.id} has no phases: {why}", "run `ci/invoke remote-test --variant timing`"
+            f"{run.id} has no phases: {why}", f"run `{COMMAND} remote-test --variant timing`"
         )
     if len(found) > 1:
         names = ", ".join(r.name for r, _ in found)
@@ -285,7 +286,7 @@ def _trace_of_run(directory: RunDirectory, stage: str) -> Timeline:
     if not found:
         raise ConfigError(
             f"{run.id} has no trace of a timing stage that passed",
-            "run `ci/invoke remote-test --variant trace`",
+            f"run `{COMMAND} remote-test --variant trace`",
         )
     if len(found) > 1:
         names = ", ".join(name for name, _ in found)

@@ -28,6 +28,7 @@ from kernelrig.model import (
 from kernelrig.run.figures import stage_folder
 from kernelrig.run.store import RunDirectory, load_finished
 from kernelrig.static.described_launch import describe
+from kernelrig.terminal.command_name import COMMAND
 from kernelrig.terminal.text import one_line
 
 REPORT = ".ncu-rep"
@@ -133,7 +134,7 @@ def _profiled(run: Run) -> StageRecord:
     if not passed:
         held = [r for r in run.stages if r.kind is StageKind.PROFILE]
         why = f"{held[0].name} did not pass" if held else "it profiled nothing"
-        raise ConfigError(f"{run.id} cannot be explained: {why}", "run `ci/invoke profile`")
+        raise ConfigError(f"{run.id} cannot be explained: {why}", f"run `{COMMAND} profile`")
     return passed[0]
 
 

@@ -32,12 +32,13 @@ from kernelrig.notebook.database import FILE, open_history
 from kernelrig.run.figures import observe, stage_folder
 from kernelrig.run.past_runs import TIME
 from kernelrig.run.store import RUNS, SOURCES, RunDirectory, load_finished
+from kernelrig.terminal.command_name import COMMAND
 from kernelrig.terminal.text import one_line
 
 _SOURCE_BYTES = 4 << 20
 _NO_LIBRARY = (
     "No charts, only their numbers: what draws them is not on this machine."
-    " `ci/invoke report {run}` fetches it (33 MB, once) and draws them."
+    f" `{COMMAND} report {{run}}` fetches it (33 MB, once) and draws them."
 )
 
 T = TypeVar("T")
@@ -153,7 +154,7 @@ def _samples(folder: Path, run: Run, absent: dict[str, str]) -> Iterator[report.
             yield report.TimedSamples(record.name, case, seen.regime or "", samples)
     if not timing:
         absent["timing"] = (
-            "No timing stage in this run: `ci/invoke remote-test --remote NAME` times a kernel."
+            f"No timing stage in this run: `{COMMAND} remote-test --remote NAME` times a kernel."
         )
 
 

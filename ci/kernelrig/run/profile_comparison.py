@@ -24,6 +24,7 @@ from kernelrig.run.analyses import REPORT, phases_of_run, read_capture, read_inp
 from kernelrig.run.figures import stage_folder
 from kernelrig.run.recorded import pair
 from kernelrig.run.store import load_finished
+from kernelrig.terminal.command_name import COMMAND
 from kernelrig.terminal.text import one_line
 
 
@@ -97,7 +98,7 @@ def _of_run(root: Path, name: str, kernel: str) -> CounterSide:
         side = replace(side, phases=phases.phases, phase_row=phases.phase_row)
     if not side.counters and not side.phases:
         raise ConfigError(
-            f"{run.id} has no profile that passed, and no phases", "run `ci/invoke profile`"
+            f"{run.id} has no profile that passed, and no phases", f"run `{COMMAND} profile`"
         )
     return replace(side, conditions=side.conditions | _conditions(run))
 

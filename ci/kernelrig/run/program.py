@@ -34,6 +34,7 @@ from kernelrig.model import (
     Toolchain,
 )
 from kernelrig.run.program_report import program_record
+from kernelrig.terminal.command_name import COMMAND
 from kernelrig.terminal.log import say, working
 
 DEFAULT_ARCH = "sm_100a"
@@ -140,7 +141,7 @@ def _run(
     count = f"{recorder.launches} launch{'' if recorder.launches == 1 else 'es'}"
     return ran, [
         f"recorded: {count}, {recorder.stored_bytes} bytes of memory, in {file}",
-        f"next: ci/invoke emulate --launch {shlex.quote(str(file))}"
+        f"next: {COMMAND} emulate --launch {shlex.quote(str(file))}"
         + (f" --schedules {request.schedules}" if request.schedules != SCHEDULES else "")
         + (f" --seed {request.seed}" if request.seed else ""),
     ]
@@ -175,7 +176,9 @@ def _check(request: ProgramRequest) -> None:
         raise ConfigError(f"--schedules is from 1 to {MOST_SCHEDULES}, not {request.schedules}")
     for file in request.files:
         if not file.is_file():
-            raise ConfigError(f"no file {file}")
+            later = file is not request.files[0]
+            hint = "what stands behind -- is for the program: FILE -- ARGUMENTS" if later else ""
+            raise ConfigError(f"{file} is a folder" if file.is_dir() else f"no file {file}", hint)
         if file.suffix not in SOURCES and not is_executable(file):
             known = ", ".join(SOURCES)
             raise ConfigError(f"{file} is no executable, and no source: those end in {known}")

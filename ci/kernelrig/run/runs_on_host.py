@@ -15,6 +15,7 @@ from kernelrig.files import serialization
 from kernelrig.model import HostRun, Run
 from kernelrig.remote import connect
 from kernelrig.run.store import RUNS
+from kernelrig.terminal.command_name import COMMAND
 from kernelrig.terminal.text import one_line, render_rows
 
 _STOPPED_S = 30.0
@@ -33,7 +34,7 @@ def list_on_host(root: Path, name: str, last: int) -> tuple[tuple[HostRun, ...],
     table = render_rows([head, *map(_row, held)])
     more = f"\nand {count - len(held)} earlier: --last {count} shows all" * (count > len(held))
     open_still = [r.id for r in held if r.here in ("launched", "incomplete", "collected")]
-    hint = f"\nnext: ci/invoke collect {open_still[0]}" if open_still else ""
+    hint = f"\nnext: {COMMAND} collect {open_still[0]}" if open_still else ""
     return held, f"{table}{more}{hint}"
 
 

@@ -15,13 +15,14 @@ from kernelrig.report.page.markup import Html, table, tag
 from kernelrig.report.page.section import Section, absent
 from kernelrig.report.page.whole_page import Footing, lay_out
 from kernelrig.sweep.effects import Interaction, MainEffect, interactions, main_effects
+from kernelrig.terminal.command_name import COMMAND
 from kernelrig.terminal.text import one_line
 
 DRAWN = 40
 """Sets in the chart of the ranking; the table has all."""
 _NO_LIBRARY = (
     "No charts, only their numbers: what draws them is not on this machine."
-    " `ci/invoke report RUN`, of any run, fetches it (33 MB, once)."
+    f" `{COMMAND} report RUN`, of any run, fetches it (33 MB, once)."
 )
 
 

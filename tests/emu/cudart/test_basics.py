@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from kernelrig.emu.cudart.program_session import Note
 from kernelrig.emu.cudart.program_text import report_text
 from kernelrig.emu.cudart.program_verdict import exit_code
 from kernelrig.emu.launch.severities import read_severities
-from kernelrig.errors import ConfigError
+from kernelrig.errors import ConfigError, Interrupted
 from kernelrig.model import Toolchain
 
 from tests.emu.cudart.program_fixture import Ran, run_compiled
@@ -180,9 +181,30 @@ def test_a_kernel_that_never_ends_is_an_error_of_every_later_call(run: partial[R
     assert ran.run.launches[0].stopped
 
 
+def test_what_was_found_before_an_interrupt_is_reported(
+    run: partial[Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> int:
+        raise Interrupted("interrupted by the user")
+
+    monkeypatch.setattr("kernelrig.proc.process.Attached.wait", interrupted)
+    ran = run("race").run
+    assert exit_code(ran) == 1
+    assert "race" in report_text(ran, "GPU", 2)
+    assert exit_code(replace(ran, launches=run("add").run.launches)) == 6
+    with pytest.raises(Interrupted):
+        run("echo")  # nothing was launched: there is nothing to report
+
+
 def test_a_forked_child_has_no_device(run: partial[Ran]) -> None:
     ran = run("fork")
     assert (ran.run.exit_code, ran.run.notes) == (0, ())
+
+
+def test_a_child_that_has_a_gpu_on_a_gpu_fails_the_run(run: partial[Ran]) -> None:
+    ran = run("fork", "early")
+    assert [note.kind for note in ran.run.notes] == [Noted.FORKED]
+    assert exit_code(replace(ran.run, launches=run("add").run.launches)) == 1
 
 
 def test_a_program_that_aborts_ends_the_run_with_its_signal(run: partial[Ran]) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from kernelrig.build.toolchain.pip_output import last_error, refusal
 from kernelrig.build.toolchain.requirements import Locked, find_lock, read_lock
 from kernelrig.errors import FREE_SOME, CiError
+from kernelrig.files.user_cache import user_cache
 from kernelrig.proc import run_process
 from kernelrig.terminal.log import say, working
 
@@ -61,6 +62,8 @@ def _install(tree: Path, extra: str, lock: Path, wheels: tuple[Locked, ...]) -> 
     # Only one process holds the lock: a .part found here was left by one that was killed.
     part = tree.with_name(f".{tree.name}.part")
     shutil.rmtree(part, ignore_errors=True)
+    if _link_known(tree, part):
+        return
     argv = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     # The lock is complete: a dependency pip would add is one of another toolkit version.
     argv += ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-compile"]
@@ -84,6 +87,23 @@ def _install(tree: Path, extra: str, lock: Path, wheels: tuple[Locked, ...]) -> 
         part.rename(tree)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _link_known(tree: Path, part: Path) -> bool:
+    """Take the tree that a call outside of any project fetched, if the user's cache has it.
+
+    Its files are linked, not copied: on another file system they are fetched.
+    """
+    known = user_cache() / TOOLS / tree.name
+    if known == tree or not known.is_dir():
+        return False
+    try:
+        shutil.copytree(known, part, copy_function=os.link, symlinks=True)
+        part.rename(tree)
+    except OSError:  # shutil.Error is one
+        shutil.rmtree(part, ignore_errors=True)
+        return False
+    return True
 
 
 @contextlib.contextmanager

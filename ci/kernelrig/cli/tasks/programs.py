@@ -14,6 +14,7 @@ from kernelrig.cli.reply import Reply
 from kernelrig.cli.rest import rest_of_command
 from kernelrig.cli.tasks.flags import SEVERITY, STRICT, SYSTEM_CUDA
 from kernelrig.errors import ConfigError
+from kernelrig.files.user_cache import user_cache
 
 if TYPE_CHECKING:
     from kernelrig.run.program import ProgramRequest
@@ -161,8 +162,6 @@ def _tools_root() -> Path:
     try:
         return project_root()
     except ConfigError:
-        from kernelrig.emu.native.core_build import cache_folder
-
-        root = cache_folder().parent
+        root = user_cache()
         root.mkdir(parents=True, exist_ok=True)
         return root

@@ -190,6 +190,11 @@ class DeviceMemory:
             os.close(file)
 
     @property
+    def child_called(self) -> bool:
+        """Whether a process that was forked before any call of CUDA made one (client.cpp)."""
+        return os.pread(self.files[1], 1, 0) != bytes(1)
+
+    @property
     def arena(self) -> SharedArena:
         """What is allocated now."""
         return SharedArena(self.files, list(self._allocations), tuple(self.freed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from kernelrig.files.rundir import part_name
 SOURCES = Path(__file__).parent / "library"
 HEADERS = SOURCES / "include"
 """Headers of CUDA's libraries that the toolkit's wheels do not have: in their place, if need be."""
+INCLUDED = ("cuda.h", "cuda_runtime_api.h")
+"""CUDA's headers that the sources include; each says its release."""
 NAMES = (
     *("libcudart.so", "libcudart.so.13", "libcuda.so", "libcuda.so.1"),
     *("libcurand.so", "libcurand.so.10"),
@@ -46,9 +49,13 @@ def library_folder(headers: Path, say: Callable[[str], None]) -> Path:
 
 
 def _variant(headers: Path) -> Variant:
+    """Return how the library is compiled: the same for the same headers, wherever they are."""
+    held = (path.read_bytes() for name in INCLUDED if (path := headers / name).is_file())
     return Variant(
         name="cudart",
+        headers=(os.fspath(headers),),
+        of_headers=hashlib.sha256(b"\0".join(held)).hexdigest(),
         # Programs that are linked with CUDA's own library ask for the version of that name.
-        own_flags=("-isystem", os.fspath(headers), "-fvisibility=hidden", "-pthread"),
+        own_flags=("-fvisibility=hidden", "-pthread"),
         own_link=("-Wl,-soname,libcudart.so.13", "-Wl,--default-symver", "-pthread"),
     )

@@ -49,6 +49,7 @@ class Noted(IntEnum):
     ERROR_READ = 5
     UNSUPPORTED = 6
     OVERLOOKED_LAUNCH = 7
+    FORKED = 8
 
 
 class BrokenMessage(Exception):

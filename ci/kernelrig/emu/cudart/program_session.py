@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from kernelrig.emu.cudart.program_launch import (
     run_launch,
 )
 from kernelrig.emu.cudart.tensor_maps import tensor_map_of
-from kernelrig.errors import CiError, ConfigError
+from kernelrig.errors import CiError, ConfigError, Interrupted
 from kernelrig.proc import attached_process
 
 VARIABLE = "KERNELRIG_CUDART"
@@ -69,13 +70,15 @@ class Note:
 class ProgramRun:
     """How a program ended: its exit code, -N for signal N, and what was seen until then.
 
-    `dropped` counts notes beyond the first MAX_NOTES.
+    `dropped` counts notes beyond the first MAX_NOTES. `interrupted` says what ended it before its
+    own end; empty if nothing did.
     """
 
     exit_code: int
     launches: tuple[LaunchRun, ...]
     notes: tuple[Note, ...]
     dropped: int = 0
+    interrupted: str = ""
 
 
 def run_program(
@@ -88,10 +91,12 @@ def run_program(
 ) -> ProgramRun:
     """Run a program to its end; it has this process's standard streams, or `stdout`.
 
-    A `witness` is told of its observed launches.
+    A `witness` is told of its observed launches. An interrupt ends the program: what its launches
+    found until then is returned, where there is any and no witness.
 
     Raises CiError for what cannot be emulated: the program is ended then.
     """
+    interrupted = ""
     memory = DeviceMemory(MAX_SPAN, _capacity())
     ours, theirs = socket.socketpair()
     session = _Session(memory, device, how, say, program, witness)
@@ -108,16 +113,30 @@ def run_program(
             theirs.close()
             session.serve(ours)
             code = process.wait()
+    except Interrupted as e:
+        if witness is not None or not session.launches:
+            raise
+        code, interrupted = -signal.SIGKILL, str(e)
     finally:
         ours.close()
         theirs.close()
+        forked = [Note(Noted.FORKED, 0, "")] if memory.child_called else []
         memory.close()
     return ProgramRun(
         code,
         tuple(session.launches),
-        (*session.notes, *session.overlooked),
+        (*session.notes, *session.overlooked, *forked),
         session.dropped,
+        interrupted,
     )
+
+
+def _shown_bytes(count: int) -> str:
+    """`4 bytes`, or `11.8 GiB` from a MiB on."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return f"{count} bytes"
 
 
 def _unknown(_: bytes) -> tuple[int, bytes]:
@@ -217,10 +236,11 @@ class _Session:
             raise BrokenMessage
         made = self._memory.allocate(size, Kind(kind), self._name(callers))
         if made is None:
-            most = self._memory.capacity
+            most, used = self._memory.capacity, self._memory.used
             self._say(
-                f"the program asks for {size} bytes of device memory, of which {most} can be had"
-                f" here and {self._memory.used} are in use: it is told that there are no more"
+                f"the program asks for {_shown_bytes(size)} of device memory: of"
+                f" {_shown_bytes(most)}, half of this machine's memory, {_shown_bytes(used)} are in"
+                " use; it is told that there is no more (run it with a smaller size)"
             )
             return _MEMORY_ALLOCATION, b""
         return SUCCESS, messages.pack_addresses(made.address)

@@ -27,7 +27,11 @@ def report_text(ran: ProgramRun, device: str, schedules: int, severities: str = 
     lines += dropped_lines(ran)
     if severities:
         lines.append(f"severities: {severities}")
-    lines.append(f"the program {_ending(ran.exit_code)}")
+    if ran.interrupted:
+        lines.append(f"{ran.interrupted}: the program was ended, and what it had not launched")
+        lines[-1] += " was not observed"
+    else:
+        lines.append(f"the program {_ending(ran.exit_code)}")
     observed = sum(launch.observed for launch in ran.launches)
     count = _counted(observed)
     lines.append(
@@ -94,8 +98,15 @@ def _not_established(ran: ProgramRun, observed: int) -> list[str]:
             " own check may fail for it"
         )
     if not observed:
-        lines.append("nothing was established of kernels: none was observed")
+        lines.append(f"nothing was established of kernels: none was {_unlaunched(ran)}")
     return lines
+
+
+def _unlaunched(ran: ProgramRun) -> str:
+    """Say why no launch was observed, as far as it is known."""
+    if ran.launches or not ran.exit_code:
+        return "observed" if ran.launches else "launched"
+    return "launched before its end (what a program takes as arguments stands behind --)"
 
 
 def _counted(launches: int) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 from kernelrig.emu.cudart.messages import Noted
 from kernelrig.emu.cudart.program_launch import HowToRun, LaunchRun
 from kernelrig.emu.cudart.program_session import Note, ProgramRun
-from kernelrig.errors import ConfigError
+from kernelrig.errors import ConfigError, IncompleteError
 
 SCHEMA = 1
 """Of its file."""
-ERRORS = (Noted.HOST_ACCESS, Noted.OVERLOOKED_LAUNCH)
+ERRORS = (Noted.HOST_ACCESS, Noted.OVERLOOKED_LAUNCH, Noted.FORKED)
 """What of the host code is an error of the run; the rest are warnings."""
 
 
@@ -20,13 +20,16 @@ def exit_code(ran: ProgramRun) -> int:
     """Return 1 for an error finding, a launch that did not end or was refused unnoticed, or the
     program's own failure.
 
-    Where none of these was seen and no launch was observed nothing was established: that is 2.
+    Where none of these was seen and no launch was observed nothing was established: that is 2. One
+    that was interrupted is incomplete: 6.
     """
     found = any(f.severity == "error" for launch in ran.launches for f in launch.findings)
     stopped = any(launch.stopped for launch in ran.launches)
     wrong = any(note.kind in ERRORS for note in ran.notes)
-    if found or stopped or wrong or ran.exit_code:
+    if found or stopped or wrong or (ran.exit_code and not ran.interrupted):
         return 1
+    if ran.interrupted:
+        return IncompleteError.exit_code
     return 0 if any(launch.observed for launch in ran.launches) else ConfigError.exit_code
 
 
@@ -116,6 +119,11 @@ def note_line(note: Note) -> str:
             return (
                 f"error: the host touched device memory, {where}: only kernels reach what"
                 " cudaMalloc made; copy it with cudaMemcpy"
+            )
+        case Noted.FORKED:
+            return (
+                "error: a process that the program forked uses CUDA: nothing of it was emulated,"
+                " and each of its calls returned cudaErrorInitializationError"
             )
     return f"warning: {at}{note.text}"
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from kernelrig.emu.native.core_sources import SOURCES, CoreSources, digest, read_sources
 from kernelrig.errors import CiError
 from kernelrig.files.rundir import part_name
+from kernelrig.files.user_cache import user_cache
 from kernelrig.proc import run_jobs, run_process
 
 SHIPPED = Path(__file__).parent / "prebuilt"
@@ -58,6 +59,7 @@ class Variant:
     """How to compile: for which CPU (a value of -march), with sanitizers or not.
 
     A library other than the core has a `name`, and flags of its own for compiling and linking.
+    `headers` are folders whose place says nothing of the result: `of_headers` says what they hold.
     """
 
     march: str = "native"
@@ -65,6 +67,8 @@ class Variant:
     name: str = "core"
     own_flags: tuple[str, ...] = ()
     own_link: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    of_headers: str = ""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -86,9 +90,7 @@ class NotBuilt(CiError):
 
 def cache_folder() -> Path:
     """Return where libraries are kept: kernelrig/native in the user's cache folder."""
-    root = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(root) if root.startswith("/") else Path("~/.cache").expanduser()
-    return base / "kernelrig" / "native"
+    return user_cache() / "native"
 
 
 def temporary_folder() -> Path:
@@ -202,7 +204,8 @@ def _compile_missing(
     compiler: str, variant: Variant, objects: dict[str, Path], place: Path, root: Path
 ) -> None:
     """Compile what is not there, of copies in `place`; debuggers are told where they came from."""
-    flags = (*variant.flags, f"-ffile-prefix-map={place}={root}", "-I.", "-c")
+    headers = (word for folder in variant.headers for word in ("-isystem", folder))
+    flags = (*variant.flags, *headers, f"-ffile-prefix-map={place}={root}", "-I.", "-c")
     missing = {unit: made for unit, made in objects.items() if not made.is_file()}
     for done in run_jobs(
         [partial(_make, compiler, (*flags, unit), made, place) for unit, made in missing.items()]
@@ -252,7 +255,8 @@ def _base_key(compiler: str, variant: Variant) -> str:
     path = Path(compiler).resolve()
     stat = path.stat()
     cpu = _cpu_flags() if variant.march == "native" else ""
-    return digest(str(path), f"{stat.st_size} {stat.st_mtime_ns}", *variant.flags, cpu)
+    words = (*variant.flags, variant.of_headers)
+    return digest(str(path), f"{stat.st_size} {stat.st_mtime_ns}", *words, cpu)
 
 
 def _cpu_flags() -> str:

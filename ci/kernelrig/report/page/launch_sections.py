@@ -28,10 +28,11 @@ from kernelrig.report.page.launch_charts import (
 )
 from kernelrig.report.page.markup import Html, join, share, table, tag
 from kernelrig.report.page.section import Section, absent
+from kernelrig.terminal.command_name import COMMAND
 from kernelrig.terminal.text import one_line
 
 MOST_LINES, MOST_INSTRUCTIONS, MOST_WAITS = 40, 3000, 6
-_NO_PROFILE = "No profile in this run: `ci/invoke profile` makes one."
+_NO_PROFILE = f"No profile in this run: `{COMMAND} profile` makes one."
 
 
 def sections(content: Content) -> Iterator[Section]:
@@ -294,7 +295,7 @@ def _phases(content: Content) -> Section:
     if not content.phases:
         why = content.absent.get(
             "phases",
-            "No phases in this run: `ci/invoke remote-test --variant timing` measures them.",
+            f"No phases in this run: `{COMMAND} remote-test --variant timing` measures them.",
         )
         return Section("phases", "Phases", absent(why))
     charts = [

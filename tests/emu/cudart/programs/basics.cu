@@ -318,8 +318,9 @@ static int skewed() {
   return failed("skewed");
 }
 
-static int forked() {
-  cudaFree(nullptr);
+static int forked(bool early) {
+  if (!early)
+    cudaFree(nullptr);
   int* d;
   if (fork() == 0)
     _exit(cudaMalloc(&d, 4) == cudaErrorInitializationError ? 0 : 1);
@@ -359,7 +360,7 @@ int main(int argc, char** argv) {
   if (what == "hang")
     return hang();
   if (what == "fork")
-    return forked();
+    return forked(argc > 2);
   if (what == "print")
     return printed();
   if (what == "assert")

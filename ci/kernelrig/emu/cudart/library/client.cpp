@@ -162,11 +162,20 @@ Process& process() {
   return *one;
 }
 
+// A forked process has no emulator. On a GPU it has CUDA where it was forked before the first call:
+// the emulator hears of that by a mark where nothing is ever allocated, as a child that fails unheard
+// must not look like one whose kernels were observed.
+cudaError_t refused_to_child() {
+  if (!process().called)
+    process().marks[0] = 1;
+  return cudaErrorInitializationError;
+}
+
 Answer ask(Request request, const std::string& body) {
   Process& p = process();
   std::lock_guard held(p.lock);
   if (p.forked)
-    return {cudaErrorInitializationError, ""};
+    return {refused_to_child(), ""};
   uint32_t head[2] = {static_cast<uint32_t>(request), static_cast<uint32_t>(body.size())};
   uint32_t answer[2];
   if (!send_all(head, sizeof head) || !send_all(body.data(), body.size()) ||
@@ -180,6 +189,10 @@ Answer ask(Request request, const std::string& body) {
 
 cudaError_t finished(const char* call, cudaError_t code, const void* caller) {
   Process& p = process();
+  if (p.forked)
+    code = refused_to_child();
+  else
+    p.called = true;
   if (p.failing) {  // a launch returns before its kernel fails
     p.sticky = p.failing;
     p.failing = cudaSuccess;

@@ -180,6 +180,7 @@ struct Process {
   cudaError_t sticky = cudaSuccess;   // a kernel that failed: no call succeeds after it
   cudaError_t failing = cudaSuccess;  // what the call that launched it leaves to the next
   bool forked = false;
+  bool called = false;         // CUDA was called: a child that is forked from now on has none on a GPU either
   std::string refusal;  // the kernel's name and why, if the call that now ends was refused a launch
 };
 Process& process();

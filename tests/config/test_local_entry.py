@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kernelrig import config
 from kernelrig.errors import ConfigError
-from kernelrig.model import Remote
+from kernelrig.model import Remote, SlurmOptions
 
 WRITTEN = """\
 # my hosts
@@ -54,6 +54,13 @@ def test_everything_an_entry_can_say_comes_back_as_it_went_in(tmp_path: Path) ->
     )  # fmt: skip
     add(tmp_path, remote)
     assert config.load_remotes(tmp_path) == {"host": remote}
+    asked = SlurmOptions(
+        "gpu,long", "a", qos="q", reservation="r", gres="gpu:b200:1", constraint="[a|b]",
+        nodelist="n[1-4]", exclude="n2", cpus=4, memory_mb=100, time_minutes=5, requeue=False,
+    )  # fmt: skip
+    cluster = Remote("cluster", "sm_90a", kind="slurm", host="login", slurm=asked)
+    add(tmp_path, cluster)
+    assert config.load_remotes(tmp_path) == {"host": remote, "cluster": cluster}
 
 
 def test_a_new_entry_goes_to_the_end_and_keeps_every_comment(tmp_path: Path) -> None:

@@ -69,9 +69,10 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
         "remotes.yaml:3: unknown key 'timeout'; known keys: answer_s, arch, boot_s, "
         "connect_timeout_s, device, down, env, give_up_s, gpu, gpus, host, host_key, "
         "identity_file, jump, kind, max_cost, max_minutes, on_idle, port, price_per_hour, python, "
-        "shared_power, silence_s, status, tags, tools, up, user, workdir",
+        "shared_power, silence_s, slurm, status, tags, tools, up, user, workdir",
         "remotes.yaml:5: 'arch' must be text, not 90; put it in quotes",
-        "remotes.yaml:6: 'kind' must be one of ssh, embedded, not 'shh'; did you mean 'ssh'?",
+        "remotes.yaml:6: 'kind' must be one of ssh, embedded, slurm, not 'shh';"
+        " did you mean 'ssh'?",
         "remotes.yaml:8: 'sm90' is not an arch; write it as sm_90a or sm_100a",
         "remotes.yaml:9: 'host' is the address alone, not 'root@h'; 'user' and 'port' are keys",
         "remotes.yaml:10: duplicate key 'a'; first on line 3",
@@ -158,8 +159,29 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
             "{arch: sm_90a, host: h, name: a}",
             "unknown key 'name'; known keys: answer_s, arch, boot_s, connect_timeout_s, device, "
             "down, env, give_up_s, gpu, gpus, host, host_key, identity_file, jump, kind, max_cost, "
-            "max_minutes, on_idle, port, price_per_hour, python, shared_power, silence_s, "
-            "status, tags, tools, up, user, workdir",
+            "max_minutes, on_idle, port, price_per_hour, python, shared_power, "
+            "silence_s, slurm, status, tags, tools, up, user, workdir",
+        ),
+        (
+            "{arch: sm_90a, kind: slurm}",
+            "missing key 'host' in 'a'; it is the cluster's login node",
+        ),
+        ("{arch: sm_90a, host: h, slurm: {qos: x}}", "'slurm' is for remotes of 'kind: slurm'"),
+        (
+            "{arch: sm_90a, kind: slurm, host: h, gpus: 1}",
+            "Slurm gives each job its GPUs: ask for them with 'gres', as gpu:1",
+        ),
+        (
+            "{arch: sm_90a, kind: slurm, host: h, slurm: {partition: '--wrap=id'}}",
+            "'partition' is '--wrap=id'; sbatch takes no such word",
+        ),
+        (
+            "{arch: sm_90a, kind: slurm, host: h, slurm: {nodelist: 'a b'}}",
+            "'nodelist' is 'a b'; it is a list of nodes",
+        ),
+        (
+            "{arch: sm_90a, kind: slurm, host: h, slurm: {time_minutes: 0}}",
+            "'time_minutes' must be more than 0, not 0",
         ),
         ("!!python/name:os.system x", "'x' cannot be a tag:yaml.org,2002:python/name:os.system"),
     ],

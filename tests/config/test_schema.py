@@ -72,7 +72,7 @@ def test_a_schema_names_what_is_needed_and_allows_nothing_unknown() -> None:
     assert remote["properties"]["kind"] == {
         "default": "ssh",
         "description": DESCRIPTIONS["Remote"]["kind"],
-        "enum": ["ssh", "embedded"],
+        "enum": ["ssh", "embedded", "slurm"],
         "type": "string",
     }
 

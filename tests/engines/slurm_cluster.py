@@ -25,7 +25,7 @@ SlurmctldPort={ports[0]}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket
+AuthInfo=socket={folder}/munge/socket,cred_expire=5
 CredType=cred/munge
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 StateSaveLocation={folder}/state
@@ -96,7 +96,8 @@ class Cluster:
     def kill_node(self, node: str) -> None:
         """Kill its daemon and everything that it started."""
         self.kill(node)
-        for pid in self.steps(node):
+        # What watches the jobs comes first: it would tell the controller how they ended.
+        for pid in [*self.watchers(node), *self.steps(node)]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
 
@@ -110,6 +111,17 @@ class Cluster:
                 if named <= set(words):
                     found.append(os.getpgid(int(stat.parent.name)))
         return [pid for pid in set(found) if pid != os.getpgrp()]
+
+    def watchers(self, node: str) -> list[int]:
+        """Return the process groups of the daemons above the jobs of a node, one for each job."""
+        found = set()
+        for leader in self.steps(node):
+            with contextlib.suppress(OSError):
+                stat = Path(f"/proc/{leader}/stat").read_text()
+                parent = int(stat[stat.rindex(")") + 2 :].split()[1])
+                if Path(f"/proc/{parent}/comm").read_text().strip() == "slurmstepd":
+                    found.add(os.getpgid(parent))
+        return list(found - {os.getpgrp()})
 
     def states(self) -> list[str]:
         return self.ask("sinfo", "--noheader", "--Node", "--partition=low", "--format=%T").split()

@@ -6,6 +6,7 @@ number of bytes, in either direction.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelrig.files.rundir import sha256_file
-from kernelrig.model import Command, Remote, StageJob, StageKind, StageResult
+from kernelrig.model import Command, Remote, SlurmOptions, StageJob, StageKind, StageResult
 from kernelrig.remote.host_link import HostLink, connect_host
 from kernelrig.remote.journal import read_journal
 from kernelrig.remote.protocol import IDLE_S
@@ -46,6 +47,9 @@ class LocalChannel:
             bufsize=0,
             env=env,
         )
+        assert self.process.stdin is not None
+        # As SSH's window does, it takes the agent also where nobody reads.
+        fcntl.fcntl(self.process.stdin, fcntl.F_SETPIPE_SZ, 1 << 20)
 
     def write(self, data: bytes) -> None:
         assert self.process.stdin is not None
@@ -131,6 +135,7 @@ class LocalHost:
     python: str = PYTHON
     silence_s: float = 30.0
     give_up_s: float = 300.0
+    slurm: SlurmOptions | None = None
 
     @property
     def workdir(self) -> Path:
@@ -146,6 +151,8 @@ class LocalHost:
             env=self.env,
             silence_s=self.silence_s,
             give_up_s=self.give_up_s,
+            kind="slurm" if self.slurm else "ssh",
+            slurm=self.slurm or SlurmOptions(),
         )
 
     def link(self, give_up_s: float = 20.0, idle_s: float = IDLE_S) -> HostLink:

@@ -49,7 +49,7 @@ def test_the_archive_beside_the_run_says_what_it_knows(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (
         1,
-        "unknown mode 'serve' of the agent; known: here, run, watch\n",
+        "unknown mode 'serve' of the agent; known: here, job, probe, run, watch\n",
     )
 
 

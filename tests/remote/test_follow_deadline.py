@@ -65,3 +65,17 @@ def test_the_sooner_deadline_holds() -> None:
     assert deadline.next().at < deadline.whole().at
     assert Deadline(1.0, "a").sooner(Deadline(2.0, "b")) == Deadline(1.0, "a")
     assert Deadline(3.0, "a").sooner(Deadline(2.0, "b")) == Deadline(2.0, "b")
+
+
+def test_only_a_cluster_may_have_a_run_wait_or_begin_a_stage_again() -> None:
+    for queues in (True, False):
+        deadline = FollowDeadline("run-1", JOBS, 5.0, queues=queues)
+        deadline._began = 0.0
+        deadline.heard({"event": "queued", "text": "Resources"})
+        assert (deadline.whole().at > 10.0) is queues
+        deadline = FollowDeadline("run-1", JOBS, 5.0, queues=queues)
+        deadline.heard({"event": "command_started", "stage": "one", "command": "a"})
+        deadline.heard({"event": "interrupted", "stage": "one"})
+        assert quiet_s(deadline) == ("5" if queues else "105")
+        deadline.heard({"event": "command_started", "stage": "one", "command": "a"})
+        assert quiet_s(deadline) == "105"

@@ -16,7 +16,7 @@ from kernelrig.config.expectations import budget_rules, sass_rules, tunable_rule
 from kernelrig.config.operation_sizes import operation_rules
 from kernelrig.files.record_names import MOST, is_arch, is_identifier, is_name
 from kernelrig.files.validation import Complaint, Loc, nearest
-from kernelrig.model import DeviceKind, Kernel, Remote, Stage, StageKind
+from kernelrig.model import DeviceKind, Kernel, Remote, SlurmOptions, Stage, StageKind
 
 _LARGEST = 10**9
 MOST_COMMANDS = 100
@@ -26,6 +26,8 @@ MOST_SAMPLES = 100_000
 _LARGEST_DIMENSION = 1 << 24
 _OF_A_BUILD = ("build.json", "compile.log", "depends.json", "headers.d", "resources.json")
 """Files that each build has beside its program."""
+_SLURM_WORD = re.compile(r"[\w\[(][\w.,:&|*@+=()\[\]-]*", re.ASCII)
+_SLURM_NODES = re.compile(r"\w[\w.,\[\]-]*", re.ASCII)
 _HOST_KEY = re.compile(r"[a-z][a-z0-9@.-]* [A-Za-z0-9+/]+=*( .*)?")
 
 
@@ -49,6 +51,7 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
     yield from _arch_rule(("arch",), remote.arch)
     if remote.kind == "ssh" and not remote.host and not remote.up:
         yield Complaint((), f"missing key 'host' in '{remote.name}'; an ssh remote needs one")
+    yield from _slurm_rules(remote)
     if remote.kind == "embedded":
         for key in ("host", "user", "port", "identity_file", "host_key", "jump"):
             if getattr(remote, key):
@@ -89,6 +92,35 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
         yield Complaint(("gpus",), text)
     yield from _budget_rules(remote)
     yield from _rental_rules(remote)
+
+
+def _slurm_rules(remote: Remote) -> Iterator[Complaint]:
+    asked = remote.slurm
+    if remote.kind != "slurm":
+        if asked != SlurmOptions():
+            yield Complaint(("slurm",), "'slurm' is for remotes of 'kind: slurm'")
+        return
+    if not remote.host:
+        text = f"missing key 'host' in '{remote.name}'; it is the cluster's login node"
+        yield Complaint((), text)
+    for key in LOCAL_KEYS:
+        if getattr(remote, key):
+            yield Complaint((key,), f"a cluster is not rented by commands: it takes no '{key}'")
+    if remote.gpus != "" or "CUDA_VISIBLE_DEVICES" in remote.env:
+        key = "gpus" if remote.gpus != "" else "env"
+        text = "Slurm gives each job its GPUs: ask for them with 'gres', as gpu:1"
+        yield Complaint((key,), text)
+    for word in ("partition", "account", "qos", "reservation", "gres", "constraint"):
+        if (value := getattr(asked, word)) and not _SLURM_WORD.fullmatch(value):
+            yield Complaint(
+                ("slurm", word), f"'{word}' is '{value[:60]}'; sbatch takes no such word"
+            )
+    for word in ("nodelist", "exclude"):
+        if (value := getattr(asked, word)) and not _SLURM_NODES.fullmatch(value):
+            yield Complaint(("slurm", word), f"'{word}' is '{value[:60]}'; it is a list of nodes")
+    for word in ("cpus", "memory_mb", "time_minutes", "poll_s"):
+        if (number := getattr(asked, word)) is not None:
+            yield from positive(("slurm", word), number)
 
 
 def _budget_rules(remote: Remote) -> Iterator[Complaint]:

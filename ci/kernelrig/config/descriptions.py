@@ -63,7 +63,8 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "Remote": {
         "arch": "Arch that is built for this host: sm_90a (H200), sm_100a (B200) ... Preflight "
         "compares the GPU with it.",
-        "kind": "ssh: a host with sshd. embedded: this machine, through kernelrig's own SSH host.",
+        "kind": "ssh: a host with sshd. embedded: this machine, through kernelrig's own SSH host. "
+        "slurm: the login node of a cluster; runs are its jobs.",
         "host": "Address, or a Host of your ssh_config; without user and port, which are keys.",
         "user": "User to log in as; default: that of ssh_config, or yours.",
         "port": "Port of sshd, 1 to 65535; default: that of ssh_config, or 22.",
@@ -103,6 +104,22 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "on_idle": "Command that the host itself runs after `up --down-after MINUTES` without a "
         "run, such as [shutdown, -h, now]; it needs no credential of the provider.",
         "tags": "false: the provider cannot be asked by `{request}`, so `up` asks you.",
+        "slurm": "What each job of a remote of `kind: slurm` asks for.",
+    },
+    "SlurmOptions": {
+        "partition": "Partition; default: the cluster's.",
+        "account": "Account that the job is charged to.",
+        "qos": "Quality of service.",
+        "reservation": "Reservation that the job runs in.",
+        "gres": "Generic resources, as `gpu:1` or `gpu:b200:1`.",
+        "constraint": "Features that the node must have.",
+        "nodelist": "Nodes to run on.",
+        "exclude": "Nodes not to run on.",
+        "cpus": "CPUs of a job.",
+        "memory_mb": "Memory of a job in MB; default: the cluster's.",
+        "time_minutes": "Minutes after which Slurm ends a job.",
+        "poll_s": "Seconds between two questions to the controller, by `squeue`.",
+        "requeue": "Whether a job that was preempted, or whose node failed, goes on later.",
     },
     "Kernel": {
         "sources": f"{_ARCH_MAP}: the source file, relative to kernel/. In schema 2 also one file, "

@@ -11,7 +11,7 @@ from kernelrig.config.load import LOCAL_REMOTES, load_remotes, read_remotes, rem
 from kernelrig.config.yaml_source import Document, parse_yaml, read_yaml, scalar
 from kernelrig.errors import ConfigError
 from kernelrig.files.rundir import write_atomic
-from kernelrig.model import Remote
+from kernelrig.model import Remote, SlurmOptions
 
 _NEW = """\
 # yaml-language-server: $schema=ci/kernelrig/schemas/remotes.schema.json
@@ -116,6 +116,14 @@ def _lines(remote: Remote, column: int) -> list[str]:
         elif isinstance(value, tuple):
             lines.append(f"{' ' * (column + 2)}{f.name}:\n")
             lines += [f"{' ' * (column + 4)}- {scalar(word)}\n" for word in value]
+        elif isinstance(value, SlurmOptions):
+            said = {o.name: getattr(value, o.name) for o in fields(value)}
+            lines.append(f"{' ' * (column + 2)}{f.name}:\n")
+            lines += [
+                f"{' ' * (column + 4)}{o.name}: {scalar(said[o.name])}\n"
+                for o in fields(value)
+                if said[o.name] != _default(o)
+            ]
         else:
             lines.append(f"{' ' * (column + 2)}{f.name}: {scalar(value)}\n")
     return lines

@@ -131,7 +131,7 @@ if TYPE_CHECKING:
         HostNote,
         LaunchFinding,
     )
-    from kernelrig.model.remote import Remote
+    from kernelrig.model.remote import Remote, SlurmOptions
     from kernelrig.model.resource_usage import AcceptedBuild, AcceptedBuilds, Usage
     from kernelrig.model.rule import Latency, Role, Rule, SassRule, SassRules
     from kernelrig.model.run import (
@@ -316,6 +316,7 @@ __all__ = [
     "Size",
     "Slice",
     "Slot",
+    "SlurmOptions",
     "SourceAnalysis",
     "SourceCounters",
     "SourceRole",

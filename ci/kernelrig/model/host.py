@@ -23,7 +23,7 @@ class RecordedRemote:
 
     name: str
     arch: str
-    kind: Literal["ssh", "embedded"] = "ssh"
+    kind: Literal["ssh", "embedded", "slurm"] = "ssh"
     device: Literal[DeviceKind.GPU, DeviceKind.EMULATOR] = DeviceKind.GPU
     gpu: str = ""
     tools: Literal["host", "ship"] = "host"
@@ -196,8 +196,9 @@ def executor(kernel: Kernel, device: DeviceKind, host: Host | None) -> tuple[Dev
 class HostRun:
     """A run as its host tells of it; `here` is the state of its record on this side, empty: none.
 
-    `alive`: its agent lives, and renewed its heartbeat `quiet_s` ago. `stage` is the one under way,
-    `ended` why the run is over, empty if its agent has not said so.
+    `alive`: its agent lives, and renewed its heartbeat `quiet_s` ago, or its job waits in a queue:
+    `waits` says why. `stage` is the one under way, `ended` why the run is over, empty if its agent
+    has not said so.
     """
 
     id: str
@@ -210,6 +211,7 @@ class HostRun:
     stage: str
     ended: str
     here: str = ""
+    waits: str = ""
 
 
 @dataclass(frozen=True, slots=True)

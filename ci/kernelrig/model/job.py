@@ -103,7 +103,8 @@ class StageResult:
     """What the journal says of one stage: its commands, or why it never started.
 
     `changed` names a file that a program changed on the host, so that nothing of the stage counts.
-    `cancelled`: it is not complete, as somebody ended the run.
+    `cancelled`: it is not complete, as somebody ended the run. `interrupted` says of each earlier
+    attempt at the stage what ended it: a preempted job runs it again.
     """
 
     name: str
@@ -112,3 +113,4 @@ class StageResult:
     gpu_healthy_after: bool | None = None
     changed: str = ""
     cancelled: bool = False
+    interrupted: tuple[str, ...] = ()

@@ -9,8 +9,32 @@ from kernelrig.model.verdict import DeviceKind
 
 
 @dataclass(frozen=True, slots=True)
+class SlurmOptions:
+    """What each job asks Slurm for; empty: what the cluster gives by itself.
+
+    A job is ended after `time_minutes`. With `requeue` one that was preempted, or whose node
+    failed, goes on in the next allocation. The controller is asked every `poll_s`.
+    """
+
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    reservation: str = ""
+    gres: str = ""
+    constraint: str = ""
+    nodelist: str = ""
+    exclude: str = ""
+    cpus: int = 1
+    memory_mb: int | None = None
+    time_minutes: int = 60
+    requeue: bool = True
+    poll_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
 class Remote:
-    """A host to run on: `ssh` through its sshd, `embedded` is this machine through our own server.
+    """A host to run on: `ssh` through its sshd, `embedded` is this machine through our own server,
+    `slurm` a cluster, whose login node is reached as an `ssh` host and submits each run as a job.
 
     `gpus` is which of the host's GPUs a run leases, and its programs see: a number in PCI order,
     the beginning of a UUID, `any` that is free, or `all`. A run that measures times leases all of
@@ -22,7 +46,7 @@ class Remote:
 
     name: str
     arch: str
-    kind: Literal["ssh", "embedded"] = "ssh"
+    kind: Literal["ssh", "embedded", "slurm"] = "ssh"
     host: str = ""
     user: str = ""
     port: int = 0
@@ -50,6 +74,7 @@ class Remote:
     down: tuple[str, ...] = ()
     on_idle: tuple[str, ...] = ()
     tags: bool = True
+    slurm: SlurmOptions = field(default_factory=SlurmOptions)
 
     @property
     def limit_minutes(self) -> float | None:

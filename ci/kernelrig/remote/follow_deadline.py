@@ -18,15 +18,20 @@ class FollowDeadline:
 
     A command may be silent for its time limit, and for `slack_s` beside it: to end it, to read a
     core, to hash files. The whole run may take that of each command that was begun, counted once,
-    and twice the slack: before the first command, and after the last.
+    and twice the slack: before the first command, and after the last. On a cluster, which `queues`,
+    a run waits for as long as that says so, and a stage that is interrupted begins again.
     """
 
-    def __init__(self, run_id: str, jobs: Sequence[StageJob], slack_s: float) -> None:
+    def __init__(
+        self, run_id: str, jobs: Sequence[StageJob], slack_s: float, *, queues: bool = False
+    ) -> None:
         self._run_id = run_id
         self._slack_s = slack_s
+        self._queues = queues
         self._ahead: dict[_Key, float] = {
             (j.name, c.name): c.time_s for j in jobs for c in j.commands
         }
+        self._limits = dict(self._ahead)
         self._running: dict[_Key, float] = {}
         self.ended_stages: set[str] = set()
         self._began = time.monotonic()
@@ -35,6 +40,12 @@ class FollowDeadline:
     def heard(self, event: Mapping[str, Any]) -> None:
         """Take note of an event: which command runs now decides how long it may be silent."""
         key = str(event.get("stage")), str(event.get("command"))
+        if self._queues and event["event"] == "queued":  # that is no time of the run's
+            self._began = time.monotonic()
+        elif self._queues and event["event"] == "interrupted":  # all of the stage begins again
+            again = {k: limit for k, limit in self._limits.items() if k[0] == key[0]}
+            self._running = {k: v for k, v in self._running.items() if k not in again}
+            self._ahead.update(again)
         if event["event"] == "stage_ended":
             self.ended_stages.add(key[0])
         if event["event"] == "command_started" and key in self._ahead:

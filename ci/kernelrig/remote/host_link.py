@@ -9,17 +9,16 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
-from kernelrig.files.validation import convert
 from kernelrig.model import DeviceKind, Host, HostRun, Remote, Shipped, StageJob
 from kernelrig.remote.follow_deadline import FollowDeadline, stopped_agent
 from kernelrig.remote.host_files import AGENT_BYTES, Limits
-from kernelrig.remote.host_reply import checked_value, recorded_facts
+from kernelrig.remote.host_reply import checked_value, read_facts
 from kernelrig.remote.host_run_list import host_runs
 from kernelrig.remote.job import TimeLimit, before_unmeasured, job_record
 from kernelrig.remote.journal import told_event
@@ -36,7 +35,6 @@ MOST_BYTES = 2 * AGENT_BYTES
 MOST_FACTS_BYTES = 256 << 10
 MOST_NOTES, MOST_NOTE = 20, 500
 QUEUE_POLL_S = 1.0
-
 
 T = TypeVar("T")
 
@@ -81,6 +79,7 @@ class HostLink:
         idle_s: float,
     ) -> None:
         self.remote = remote
+        self._is_cluster = remote.kind == "slurm"
         self._opener = opener
         self._boot_s = boot_s
         self._give_up_s = give_up_s
@@ -104,19 +103,18 @@ class HostLink:
     def facts(self) -> Host:
         """Return the facts of the host, probed once; a probe that fails is listed in `problems`."""
         if self._facts is None:
-            answer, size = self._persist(
-                lambda session: (session.ask({"op": "facts"}), session.frame_bytes)
-            )
-            if size > MOST_FACTS_BYTES:  # all of them are in run.json, and some in each report
-                text = f"{size} bytes, {MOST_FACTS_BYTES} are read at most"
-                raise ProtocolError(f"{self.remote.name}: the host's facts have {text}")
-            found, complaints = convert(Host, answer)
-            if found is None:
-                why = "; ".join(c.text for c in complaints)
-                raise ProtocolError(f"{self.remote.name}: the host's facts are garbled: {why}")
-            known = replace(found, clock_ahead_s=self._clock_ahead_s)
-            self._facts = recorded_facts(known, self.remote, timed=self.timed)
+            while "waiting" in (answer := self._facts_reply()):  # a cluster probes a node in a job
+                self._wait(str(checked_value(answer, "waiting", (str,)))[:MOST_NOTE])
+            found = read_facts(answer, self.remote, self.timed)
+            self._facts = replace(found, clock_ahead_s=self._clock_ahead_s)
         return self._facts
+
+    def _facts_reply(self) -> dict[str, Any]:
+        answer, size = self._persist(lambda s: (s.ask({"op": "facts"}), s.frame_bytes))
+        if size > MOST_FACTS_BYTES:  # all of them are in run.json, and some in each report
+            text = f"{size} bytes, {MOST_FACTS_BYTES} are read at most"
+            raise ProtocolError(f"{self.remote.name}: the host's facts have {text}")
+        return answer
 
     def ship(self, files: Mapping[str, Path]) -> Shipped:
         """Upload the blobs that the host does not have yet; the keys are their SHA-256."""
@@ -146,7 +144,8 @@ class HostLink:
         """Create the run's folder from shipped blobs and start the run, detached from this link.
 
         With `lease` it has the GPUs of the remote for itself; where they, or the work folder, are
-        another run's, that is waited for until `wait_until` of the monotonic clock. `files` maps
+        another run's, that is waited for until `wait_until` of the monotonic clock. In a job of
+        Slurm those are the ones that it is given. `files` maps
         paths in the run's folder to local files. A path that ends in `/` is a folder into which the
         file, a tar archive, is unpacked. After the `limit` no stage is started.
         """
@@ -158,8 +157,9 @@ class HostLink:
             stop_at_first=stop_at_first,
             limit=limit,
             gpu=self.remote.device is DeviceKind.GPU and bool(self.facts.gpus),
-            lease=self.facts.leased if lease else (),
-            visible=self.facts.visible_devices if lease else "",
+            lease=self.facts.leased if lease and not self._is_cluster else (),
+            visible=self.facts.visible_devices if lease and not self._is_cluster else "",
+            lease_allocated=lease and self._is_cluster,
         )
         request = {"op": "launch", "job": job, "wait": bool(wait_until)}
         wanted = {e["sha256"]: path for e, path in zip(entries, files.values(), strict=True)}
@@ -182,7 +182,7 @@ class HostLink:
     def await_gpus(self, run_id: str, wait_until: float) -> None:
         """Wait in the queue of the GPUs until they are free for the run, or the time is over."""
         waited = False
-        while self.facts.leased:
+        while self.facts.leased and not self._is_cluster:  # a cluster has a queue of its own
             answer = self._ask({"op": "queue", "run": run_id, "gpus": list(self.facts.leased)})
             if checked_value(answer, "free", (bool,)) or time.monotonic() >= wait_until:
                 break
@@ -217,7 +217,7 @@ class HostLink:
         limits of `jobs` allow, ProtocolError for what is no event.
         """
         offset = events = size = 0
-        deadline = FollowDeadline(run_id, jobs, self._answer_s)
+        deadline = FollowDeadline(run_id, jobs, self._answer_s, queues=self._is_cluster)
         limits = {"quiet_s": self.remote.silence_s, "give_up_s": self.remote.give_up_s}
         asked = {"op": "follow", "run": run_id, **limits}
         asked["pauses"] = [] if on_pause is None else before_unmeasured(jobs)
@@ -304,8 +304,7 @@ class HostLink:
 
     def cancel(self, run_id: str) -> bool:
         """End a run and all its processes; false if it was already over."""
-        request = {"op": "cancel", "run": run_id}
-        return bool(self._value(request, "cancelled", (bool,)))
+        return bool(self._value({"op": "cancel", "run": run_id}, "cancelled", (bool,)))
 
     def runs(self, most: int) -> tuple[tuple[HostRun, ...], int]:
         """Return the last `most` runs of the workdir, and how many there are."""
@@ -321,8 +320,7 @@ class HostLink:
 
     def watch_idle(self, argv: Sequence[str], idle_s: float) -> None:
         """Have the host run `argv` once nobody has used the workdir for `idle_s`."""
-        request = {"op": "watch_idle", "argv": list(argv), "idle_s": idle_s}
-        self._value(request, "watched", (bool,))
+        self._value({"op": "watch_idle", "argv": list(argv), "idle_s": idle_s}, "watched", (bool,))
 
     def health(self) -> tuple[bool | None, str]:
         """Run an addition on the GPU: healthy or not, None without a GPU, and the detail."""
@@ -351,6 +349,8 @@ class HostLink:
         # go away, and logging in again for five minutes would look like an attack.
         if self._session is None:
             told = {"workdir": self.remote.workdir, "env": self.remote.env, "idle_s": self._idle_s}
+            if self._is_cluster:
+                told["slurm"] = asdict(self.remote.slurm)
             self._session = AgentSession(
                 self._opener, self.remote, first={"op": "hello", **told}, answer_s=self._answer_s
             )

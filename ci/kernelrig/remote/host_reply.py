@@ -8,7 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from kernelrig.errors import ProtocolError
+from kernelrig.files.validation import convert
 from kernelrig.model import Host, Remote, alone, with_gpus
+
+
+def read_facts(answer: object, remote: Remote, timed: bool) -> Host:
+    """Return the facts that a host tells, as a run records them; ProtocolError for garbled ones."""
+    found, complaints = convert(Host, answer)
+    if found is None:
+        why = "; ".join(c.text for c in complaints)
+        raise ProtocolError(f"{remote.name}: the host's facts are garbled: {why}")
+    return recorded_facts(found, remote, timed=timed)
 
 
 def recorded_facts(found: Host, remote: Remote, *, timed: bool) -> Host:

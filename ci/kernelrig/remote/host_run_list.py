@@ -28,7 +28,7 @@ def _host_run(remote: str, entry: object) -> HostRun:
     run, _ = convert(HostRun, entry)
     if run is None or run.here or not _ID.fullmatch(run.id):
         raise ProtocolError(f"{remote}: the host lists what is no run: {ascii(entry)[:80]}")
-    texts = (run.owner, run.since_utc, run.until_utc, run.stage, run.ended)
+    texts = (run.owner, run.since_utc, run.until_utc, run.stage, run.ended, run.waits)
     if max(map(len, texts)) > _LONGEST:
         raise ProtocolError(f"{remote}: the host tells more than {_LONGEST} characters of a run")
     return run

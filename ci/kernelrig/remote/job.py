@@ -31,11 +31,12 @@ def job_record(
     limit: TimeLimit | None = None,
     lease: Sequence[str] = (),
     visible: str = "",
+    lease_allocated: bool = False,
 ) -> dict[str, Any]:
     """Return the job: its stages, the blobs of its folder, and whether a GPU's health is probed.
 
     `lease` are the UUIDs of the GPUs that it has for itself; `visible`, where there is anything to
-    hide, is its CUDA_VISIBLE_DEVICES.
+    hide, is its CUDA_VISIBLE_DEVICES. With `lease_allocated` it has those that Slurm gives its job.
     """
     limited = {} if limit is None else {"limit_s": limit.left_s, "limit_minutes": limit.minutes}
     return {
@@ -47,6 +48,7 @@ def job_record(
         "gpu": gpu,
         "gpus": list(lease),
         "visible": visible,
+        "lease_allocated": lease_allocated,
     }
 
 

@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 
@@ -38,7 +39,7 @@ def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[Sta
 
     Raises ProtocolError for a journal that is garbled, contradicts itself or is of another run.
     """
-    events = list(read_events(path))
+    events, interrupted = _without_interrupted(list(read_events(path)))
     if fault := _find_fault(events, run_id):
         raise ProtocolError(f"{path}: {fault}")
     ending = next((e for e in reversed(events) if e["event"] in ("finished", "agent_error")), None)
@@ -47,7 +48,10 @@ def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[Sta
         reason = "the run left no journal"
     try:
         return tuple(
-            _stage(job, index, _about(events, job.name), reason)
+            replace(
+                _stage(job, index, _about(events, job.name), reason),
+                interrupted=tuple(interrupted.get(job.name, ())),
+            )
             for index, job in enumerate(jobs, start=1)
         )
     except (KeyError, TypeError, ValueError) as e:
@@ -114,6 +118,30 @@ def _find_disorder(events: Sequence[Event]) -> str:
         elif kind == "stage_ended":
             running = None
     return ""
+
+
+def _without_interrupted(
+    events: Sequence[Event],
+) -> tuple[list[Event], dict[str, list[str]]]:
+    """Leave out what a stage did before it was interrupted and run again, and say so of it.
+
+    A job of Slurm that is preempted does that; each time is told, and the last one counts.
+    """
+    kept: list[Event] = []
+    notes: dict[str, list[str]] = {}
+    cut = ""
+    for event in events:
+        if event["event"] == "interrupted":
+            cut = str(event.get("stage"))
+            node, utc = (_cut(str(event.get(key, "?"))) for key in ("node", "utc"))
+            said = f"{cut}: interrupted on node {node} at {utc}, as Slurm took its job away"
+            notes.setdefault(cut, []).append(said)
+        elif event["event"] == "stage_started" and event.get("stage") == cut:
+            kept = [e for e in kept if e.get("stage") != cut]
+            notes[cut][-1] += "; run again"
+            cut = ""
+        kept.append(event)
+    return kept, notes
 
 
 def _about(events: Sequence[Event], stage: str) -> dict[str, list[Event]]:

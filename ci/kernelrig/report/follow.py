@@ -36,7 +36,7 @@ class Follower:
         """Print an event of the agent's journal on stderr, if it is one that people need."""
         stage = str(event.get("stage", ""))
         # One stage is under way at a time, however many a host says that it has started.
-        if event.get("event") in ("stage_started", "stage_ended", "stage_not_run"):
+        if event.get("event") in ("stage_started", "stage_ended", "stage_not_run", "interrupted"):
             self._end_stage()
         if line := progress_line(event):
             say(f"{self._emulated}{line}")
@@ -68,6 +68,16 @@ def progress_line(event: Mapping[str, Any]) -> str:
             line = f"{stage}: not run: {event.get('reason', 'no reason was given')}"
         case "health" if event.get("healthy") is False:  # None: not known
             line = f"{stage}: the GPU no longer answers"
+        case "queued" if event.get("text"):
+            line = str(event["text"])
+        case "interrupted":
+            line = f"{stage}: interrupted: Slurm takes its job off node {event.get('node', '?')}"
+        case "resumed":
+            line = f"attempt {event.get('attempt', '?')} on node {event.get('node', '?')}"
+            line += f": {event['again']} is run again" if event.get("again") else ""
+            line += f": {event['lost']} was lost with its node" if event.get("lost") else ""
+        case "run_started" if event.get("node"):
+            line = f"job {event.get('job', '?')} runs on node {event['node']}"
         case "note":
             line = str(event.get("text", ""))
         case "agent_lost" | "agent_error":

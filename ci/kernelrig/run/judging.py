@@ -87,7 +87,8 @@ def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
         asked = ""
     name = rundir.stage_folder(Path(), index, job.name)
     absent = (f"missing: {why}" for why in run.missing if why.startswith(f"{name}/"))
-    return replace(record, build=context.build.key, standard=asked, notes=(*record.notes, *absent))
+    notes = (*record.notes, *result.interrupted, *absent)
+    return replace(record, build=context.build.key, standard=asked, notes=notes)
 
 
 def _labelled(record: StageRecord, reused: Reused) -> StageRecord:

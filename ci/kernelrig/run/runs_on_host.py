@@ -53,6 +53,7 @@ def _row(run: HostRun) -> tuple[str, ...]:
     state = "ended" if run.ended else "its agent is gone"
     if run.alive:
         state = f"no heartbeat for {run.quiet_s:.0f} s" if run.quiet_s > _STOPPED_S else "runs"
+        state = run.waits or state
     done = f"{run.ended_stages} ended" + (f", {run.stage} runs" if run.alive and run.stage else "")
     here = {"": "no record", "finished": "collected"}.get(run.here, f"{run.here}, not collected")
     cells = (run.id, state, run.since_utc, run.until_utc or "now", done, run.owner, here)

@@ -11,10 +11,11 @@ has limits, is ended with all its processes, and is recorded in the journal in e
 Modules import one another relatively and downwards (import-linter checks it), else the standard
 library only:
 
-    serve, __main__ -> { start follow collect run_list idle_watch, runner } -> attempt
+    serve, __main__ -> slurm_job -> slurm_agents
+        -> { start follow collect run_list idle_watch, runner } -> { attempt agents }
         -> { looks core_dump result_cache }
-        -> { children workdir facts gpu_health integrity } -> gpu_figures
-        -> { daemon blobs journal wire tools gpu_add cuda_gdb }
+        -> { children workdir facts gpu_health integrity } -> earlier -> gpu_figures
+        -> { daemon blobs journal slurm wire tools gpu_add cuda_gdb }
         -> { disk process_table stage_folder gpu_query } -> { refusal module_text }
 
 `importer` is separate: it imports the others from the archive.

@@ -6,6 +6,9 @@ It reads the variables of the remote from stdin, as JSON.
 machine: no lock, events on stdout as well, and an end when the client ends.
 
 `python agent.pyz watch WORKDIR`: the detached watch that ends a rented host which nobody uses.
+
+`python agent.pyz job DIR` in a job of Slurm: the same, in the foreground, with the variables in its
+environment. `probe DIR` leaves the facts of the job's node there.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from .children import end_with_parent
 from .idle_watch import watch
 from .remote_variables import adopt
 from .runner import Runner
+from .slurm_job import probe, run_job
 
 
 def main() -> None:
@@ -32,8 +36,11 @@ def main() -> None:
         if not os.fork():
             watch(Path(folder))
         os._exit(0)
+    if mode in ("job", "probe"):
+        {"job": run_job, "probe": probe}[mode](Path(folder))
+        return
     if mode != "run":
-        sys.exit(f"unknown mode '{mode}' of the agent; known: here, run, watch")
+        sys.exit(f"unknown mode '{mode}' of the agent; known: here, job, probe, run, watch")
     adopt(json.load(sys.stdin))
     # The parent ends and start_daemon returns; the daemon is left to init, out of sshd's session.
     if os.fork():

@@ -121,6 +121,7 @@ class Attempt:
             pause = min(pause * 2, POLL_S)
             now = time.monotonic()
             if self.children.cancelled:
+                self.children.on_cancelled()
                 return Ending("cancelled", CANCELLED)
             if now >= deadline:
                 return Ending("time limit", f"it ran {time_s:g} s, its limit")

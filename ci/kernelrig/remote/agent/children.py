@@ -82,6 +82,7 @@ class Children:
         self.escaped = False
         self.beaten = 0.0
         self.on_beat: Callable[[], None] = lambda: None
+        self.on_cancelled: Callable[[], None] = lambda: None
 
     def beat(self) -> None:
         """Renew the heartbeat file, at most once per BEAT_S."""

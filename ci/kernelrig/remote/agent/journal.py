@@ -33,16 +33,19 @@ def lay_ballast(run: Path) -> None:
 class Journal:
     """Writes one fsynced JSON line per event; with `echo` to stdout, too.
 
-    The ballast is removed when the disk is full, so that even this can be recorded.
+    The ballast is removed when the disk is full, so that even this can be recorded. `written` are
+    the whole lines of an earlier agent of the same run, which are gone on with.
     """
 
-    def __init__(self, run: Path, *, echo: bool = False) -> None:
+    def __init__(self, run: Path, *, echo: bool = False, written: bytes = b"") -> None:
         self.ballast = run / "ballast"
         self.echo = echo
         self.began = time.monotonic()
         self.path = run / "journal.jsonl"
-        self.written = bytearray()  # a program of the run may write into the file, too
+        self.written = bytearray(written)  # a program of the run may write into the file, too
         self.file = self._open()
+        if written:
+            os.ftruncate(self.file, len(written))  # a killed agent may leave a part of a line
 
     def _open(self) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW

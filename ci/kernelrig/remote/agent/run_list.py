@@ -8,7 +8,7 @@ import stat
 import time
 from pathlib import Path
 
-from .daemon import agent_of, seconds_since_beat
+from .agents import HostAgents
 from .journal import journal_events
 from .refusal import Json
 from .workdir import Workdir
@@ -16,22 +16,23 @@ from .workdir import Workdir
 JOURNAL_BYTES = 4 << 20  # of a journal that is read for the list
 
 
-def list_runs(workdir: Workdir, most: int) -> Json:
+def list_runs(workdir: Workdir, agents: HostAgents, most: int) -> Json:
     """Return the last `most` runs, and how many there are.
 
     A program of a run may have written into its journal: what is told of it is for people.
     """
     folders = [p for p in workdir.runs.iterdir() if p.is_dir() and not p.is_symlink()]
     folders.sort(key=lambda p: (p.lstat().st_mtime, p.name), reverse=True)
-    return {"runs": [_described(p) for p in folders[:most]], "count": len(folders)}
+    return {"runs": [_described(p, agents) for p in folders[:most]], "count": len(folders)}
 
 
-def _described(run: Path) -> Json:
-    agent = agent_of(run)
+def _described(run: Path, agents: HostAgents) -> Json:
+    alive = agents.alive(run)
     found: Json = {
         "id": run.name,
-        "alive": agent is not None,
-        "quiet_s": round(seconds_since_beat(run), 1) if agent is not None else 0.0,
+        "alive": alive,
+        "quiet_s": round(agents.quiet_s(run), 1) if alive else 0.0,
+        "waits": agents.waits(run) if alive else "",
         "owner": _owner(run),
         "since_utc": "",
         "until_utc": "",
@@ -42,7 +43,7 @@ def _described(run: Path) -> Json:
     journal = run / "journal.jsonl"
     with contextlib.suppress(OSError):
         status = journal.lstat()
-        if agent is None:
+        if not alive:
             found["until_utc"] = _utc(status.st_mtime)
         if stat.S_ISREG(status.st_mode) and status.st_size <= JOURNAL_BYTES:
             for event, _ in journal_events(journal, 0):

@@ -23,6 +23,11 @@ from .result_cache import ResultCache
 from .stage_folder import StageFolder
 from .workdir import RESULT_CACHE
 
+
+class Interrupted(Exception):
+    """The host takes the run's place away: another agent goes on with it later."""
+
+
 ENDED = dict(zip(HUNG, ("was ended at its time limit", "was ended as a hang")))
 
 
@@ -32,19 +37,29 @@ class Runner:
     Without a lock it runs for a client on this machine, which reads the events from stdout.
     """
 
-    def __init__(self, run: Path, lock: int | None) -> None:
+    def __init__(
+        self,
+        run: Path,
+        lock: int | None,
+        *,
+        job: Json | None = None,
+        journal: Journal | None = None,
+        cache: Path | None = None,
+    ) -> None:
         self.run = run
         self.lock = lock
-        self.job: Json = json.loads((run / "job.json").read_bytes())
-        self.journal = Journal(run, echo=lock is None)
+        self.job: Json = job or json.loads((run / "job.json").read_bytes())
+        self.journal = journal or Journal(run, echo=lock is None)
         self.children = Children(run)
         self.lease = Lease(run.name, self.job.get("gpus", []), longest_s(self.job))
-        self.cache = ResultCache(run.parent.parent / RESULT_CACHE)
+        self.cache = ResultCache(cache or run.parent.parent / RESULT_CACHE)
         self.integrity: Integrity
         self.began = time.monotonic()
         self.stop = ""  # why no further stage is run
         self.unmet: dict[str, str] = {}  # stage -> why the stages that need it are not run
         self.hung: dict[str, str] = {}  # stages that had a command ended, and how
+        self.stage = ""  # the one under way
+        self.kept: dict[str, bool] = {}  # stages of an earlier attempt, and whether they passed
 
     def main(self) -> None:
         """Run all stages; in every case the journal's last line says how the run ended."""
@@ -55,12 +70,16 @@ class Runner:
         trouble = adopt_orphans()
         self.children.beat()
         self.lease_gpus()
-        self.journal.write("run_started", run=self.run.name, python=platform.python_version(), **me)
+        self.begin(me)
         if trouble:
             self.journal.write("note", text=trouble)
         try:
             self.integrity = Integrity(self.run, self.job, self.journal, self.cache.folder)
             self.run_stages()
+        except Interrupted:
+            self.children.end_strays()
+            self.lease.drop()
+            return
         except Exception as e:
             traceback.print_exc()
             self.stop = f"the agent failed: {e!r}"
@@ -70,6 +89,17 @@ class Runner:
         if self.lock is not None:
             os.close(self.lock)  # before `finished`, whose reader may launch the next
         self.journal.write("finished", reason=self.stop or "all stages were run")
+
+    def begin(self, me: Json) -> None:
+        """Write the first line of the journal."""
+        self.journal.write("run_started", run=self.run.name, python=platform.python_version(), **me)
+
+    def check_interrupted(self) -> None:
+        """Raise Interrupted if the host takes this run's place away."""
+
+    def settle(self, ending: Ending, command: Json) -> Ending:
+        """Return how a command ended, once it is known whether the host had a part in it."""
+        return ending
 
     def lease_gpus(self) -> None:
         """Take the lease over from who launched this run, and show its programs these GPUs."""
@@ -94,9 +124,12 @@ class Runner:
     def run_stages(self) -> None:
         for index, stage in enumerate(self.job["stages"], 1):
             name = stage["name"]
+            self.check_interrupted()
             self.check_limit()
             reason = self.stop or disk_reason(self.run) or self.held_back(stage)
-            if reason:
+            if name in self.kept:
+                passed = self.keep_stage(index, name)
+            elif reason:
                 self.journal.write(
                     "stage_not_run",
                     stage=name,
@@ -105,10 +138,20 @@ class Runner:
                     cancelled=reason == CANCELLED,
                 )
                 self.unmet[name] = "was not run"
-            elif not self.run_stage(index, stage):
+                continue
+            else:
+                self.stage = name
+                passed = self.run_stage(index, stage)
+                self.stage = ""
+            if not passed:
                 self.unmet[name] = "did not pass"
                 if self.job["stop_at_first"] and not self.stop:
                     self.stop = f"stopped at the first stage that did not pass, '{name}'"
+
+    def keep_stage(self, index: int, name: str) -> bool:
+        """Return whether a stage passed that an earlier attempt has run; its files are kept."""
+        self.integrity.stage_ended(self.run / "stages" / f"{index:02d}-{name}", name)
+        return self.kept[name]
 
     def check_limit(self) -> None:
         """Start no further stage once the run has held the host for as long as it may."""
@@ -149,7 +192,7 @@ class Runner:
             if reason:
                 ending = Ending("held back" if cut else "not started", reason)
             else:
-                ending = self.run_or_reuse(stage, command, folder)
+                ending = self.settle(self.run_or_reuse(stage, command, folder), command)
             if folder.in_place():
                 self.integrity.command_ended(folder.path, command)
             cut = cut or ending.ended_by != "exit"

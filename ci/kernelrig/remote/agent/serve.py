@@ -11,11 +11,11 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from .agents import HostAgents
 from .collect import list_files, send_files
-from .daemon import agent_of
 from .disk import floor_bytes, free_bytes, full_text
 from .facts import gather_facts
-from .follow import cancel, follow
+from .follow import follow
 from .gpu_health import HEALTH_S, health_argv, parse_health
 from .idle_watch import arm, note_use
 from .lease import Lease
@@ -23,6 +23,7 @@ from .process_table import run_tool
 from .refusal import Json, Refused
 from .remote_variables import adopt
 from .run_list import list_runs
+from .slurm_agents import SlurmAgents
 from .start import launch
 from .wire import Wire
 from .workdir import Workdir
@@ -41,9 +42,10 @@ class Server:
         self.wire = wire
         self.archive = archive
         self.workdir = Workdir(Path())
+        self.agents = HostAgents(self.workdir)
         self.operations: dict[str, Callable[[Json], Json]] = {
             "hello": self.hello,
-            "facts": lambda _: gather_facts(self.workdir.path),
+            "facts": self.facts,
             "need": self.need,
             "put": self.put,
             "launch": self.launch,
@@ -55,7 +57,7 @@ class Server:
             "prune": self.prune,
             "health": self.health,
             "watch_idle": self.watch_idle,
-            "runs": lambda request: list_runs(self.workdir, request["most"]),
+            "runs": lambda request: list_runs(self.workdir, self.agents, request["most"]),
         }
 
     def loop(self) -> None:
@@ -99,10 +101,18 @@ class Server:
         self.workdir = Workdir.find(request["workdir"])
         self.workdir.make()
         adopt(request.get("env", {}))
+        self.agents = HostAgents(self.workdir)
+        if options := request.get("slurm"):
+            self.agents = SlurmAgents(self.workdir, options, self.archive)
         self.wire.at_work = lambda: note_use(self.workdir)
         self.wire.idle_s = request.get("idle_s", self.wire.idle_s)
         told = {"workdir": str(self.workdir.path), "python": platform.python_version()}
         return {**told, "utc_s": time.time()}
+
+    def facts(self, _: Json) -> Json:
+        if isinstance(self.agents, SlurmAgents):
+            return self.agents.facts()
+        return gather_facts(self.workdir.path)
 
     # shipping
 
@@ -142,6 +152,8 @@ class Server:
 
     def launch(self, request: Json) -> Json:
         wait = bool(request.get("wait"))
+        if isinstance(self.agents, SlurmAgents):
+            return self.agents.launch(request["job"])
         return launch(self.workdir, request["job"], self.archive, wait=wait)
 
     def queue(self, request: Json) -> Json:
@@ -151,7 +163,7 @@ class Server:
     def follow(self, request: Json) -> Json:
         return follow(
             self.wire,
-            self.workdir,
+            self.agents,
             self.known_run(request),
             request["offset"],
             request["quiet_s"],
@@ -162,14 +174,14 @@ class Server:
     def manifest(self, request: Json) -> Json:
         run = self.known_run(request)
         list_files(self.wire, run, request["most"])
-        return {"end": "listed", "alive": agent_of(run) is not None}
+        return {"end": "listed", "alive": self.agents.alive(run)}
 
     def fetch(self, request: Json) -> Json:
         send_files(self.wire, self.known_run(request), request["files"])
         return {"end": "fetched"}
 
     def cancel(self, request: Json) -> Json:
-        return {"cancelled": cancel(self.workdir, self.known_run(request))}
+        return {"cancelled": self.agents.cancel(self.known_run(request))}
 
     def known_run(self, request: Json) -> Path:
         return self.workdir.known_run(request["run"])
@@ -178,7 +190,7 @@ class Server:
 
     def prune(self, request: Json) -> Json:
         """Remove what is older than `keep_s` by the clock that is behind: ours or `utc_s`."""
-        freed, removed = self.workdir.prune(request["keep_s"], request["utc_s"])
+        freed, removed = self.workdir.prune(request["keep_s"], request["utc_s"], self.agents.alive)
         return {"freed_bytes": freed, "runs": removed}
 
     def health(self, _: Json) -> Json:

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from .blobs import Blobs
@@ -127,7 +128,9 @@ class Workdir:
 
         return len(kill_all(find, lambda: None)[0])
 
-    def prune(self, keep_s: float, utc_s: float) -> tuple[int, list[str]]:
+    def prune(
+        self, keep_s: float, utc_s: float, is_under_way: Callable[[Path], bool]
+    ) -> tuple[int, list[str]]:
         """Remove what is older, and not fresh: ended runs, blobs of no kept run, cached results.
 
         `utc_s` is the client's clock: one of the two that is years ahead must not remove all.
@@ -141,7 +144,7 @@ class Workdir:
         used: set[str] = set()
         for run in sorted(self.runs.iterdir()):
             touched = [p.stat().st_mtime for p in (run, run / "journal.jsonl") if p.exists()]
-            if agent_of(run) is None and max(touched) <= not_fresh:
+            if not is_under_way(run) and max(touched) <= not_fresh:
                 freed += remove_tree(run)
                 removed.append(run.name)
                 continue

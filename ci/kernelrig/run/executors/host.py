@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from kernelrig import report, stages
 from kernelrig.build import toolchain
 from kernelrig.build.kernel_timer.shipped_timer import fetch_kernel_timer
+from kernelrig.errors import ProtocolError
 from kernelrig.files import rundir
 from kernelrig.model import (
     DeviceKind,
@@ -22,6 +23,7 @@ from kernelrig.model import (
     StageRecord,
 )
 from kernelrig.remote import HostLink, connect
+from kernelrig.remote.allocation import read_allocation
 from kernelrig.remote.job import MEASURED, TimeLimit
 from kernelrig.remote.protocol import HostRefused
 from kernelrig.run.durations import good_seconds, stage_seconds
@@ -56,11 +58,15 @@ class HostExecutor:
             yield preflight
             ended = directory.outcome(preflight) is not Outcome.PASS
             if ended or not any(s.kind.on_host for s in planned):
-                _note_held(directory, began)
+                if self.remote.kind != "slurm":
+                    _note_held(directory, began)
                 return
             self._launch(directory, link, upload, began, until)
             bring_back(directory, link)
-            _note_held(directory, began)
+            if self.remote.kind == "slurm":
+                yield from on_its_node(directory, self.remote)
+            else:
+                _note_held(directory, began)
         yield from (s for s in planned if s.kind.on_host)
 
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
@@ -89,7 +95,8 @@ class HostExecutor:
         try:
             minutes, limit = self.remote.limit_minutes, None
             if minutes is not None:
-                limit = TimeLimit(minutes, max(0.0, began + 60 * minutes - time.monotonic()))
+                used_s = 0.0 if self.remote.kind == "slurm" else time.monotonic() - began
+                limit = TimeLimit(minutes, max(0.0, 60 * minutes - used_s))
             link.launch(
                 run.id,
                 jobs,
@@ -147,10 +154,31 @@ class CollectExecutor:
             bring_back(directory, link)
         # Until now the verdicts of an earlier collect hold: a host that is gone takes none away.
         directory.forget_judged()
+        if self.remote.kind == "slurm":
+            yield from on_its_node(directory, self.remote)
         yield from planned
 
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
+        if stage.kind is StageKind.PREFLIGHT:
+            return judge_preflight(directory)
         return judge_stage(directory, stage)
+
+
+def on_its_node(directory: RunDirectory, remote: Remote) -> Iterator[Stage]:
+    """Record the node on which a job ran, and for how long; yield what is judged from its facts.
+
+    The preflight before the launch was that of a node which was probed. While the job waited in
+    the queue nothing was held.
+    """
+    try:
+        timed = any(job.kind in MEASURED for job in directory.run.jobs)
+        found = read_allocation(directory.folder / "journal.jsonl", remote, timed=timed)
+    except ProtocolError:  # its stages are errors, each with that sentence
+        return
+    if found.host is not None:
+        run = replace(directory.run, host=found.host, held_s=found.seconds)
+        directory.save(run)
+        yield directory.preflight
 
 
 def _note_held(directory: RunDirectory, began: float) -> None:

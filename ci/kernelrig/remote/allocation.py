@@ -1,0 +1,50 @@
+"""What the journal says of the jobs of Slurm in which a run was: their node, and their time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelrig.errors import ProtocolError
+from kernelrig.model import Host, Remote
+from kernelrig.remote.host_reply import read_facts
+from kernelrig.remote.journal import read_events
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The facts of the last node, None where no job has begun, and the seconds of all attempts."""
+
+    host: Host | None
+    seconds: float
+
+
+def read_allocation(path: Path, remote: Remote, *, timed: bool) -> Allocation:
+    """Return the allocation of a run from its journal; ProtocolError for one that is garbled.
+
+    A run that is `timed` has all GPUs of its node.
+    """
+    events = list(read_events(path))
+    nodes = [event for event in events if event["event"] == "node"]
+    if not nodes:
+        return Allocation(None, 0.0)
+    facts = read_facts(nodes[-1].get("facts"), remote, timed)
+    return Allocation(facts, _seconds(events))
+
+
+def _seconds(events: Sequence[dict[str, Any]]) -> float:
+    """Return how long the attempts took: each counts from its own beginning.
+
+    Lines that were added on the login node, once no attempt was left, count from zero.
+    """
+    total = latest = 0.0
+    for event in events:
+        now = event.get("t", latest)
+        if type(now) not in (int, float) or not 0 <= now < 1e8:
+            raise ProtocolError(f"an event of the journal has no good time: {now!r:.40}")
+        if event["event"] == "resumed" or now < latest:
+            total, latest = total + latest, 0.0
+        latest = now
+    return round(total + latest, 1)

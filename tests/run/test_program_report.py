@@ -13,6 +13,7 @@ from kernelrig.emu.cudart.program_text import report_text
 from kernelrig.emu.cudart.program_verdict import exit_code
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.run.program_report import program_record
+from kernelrig.run.program_review import Review
 
 RACE = Finding("race", "error", "nothing orders them", 0, 1, 1, 12, "a.cu:3 add")
 WARNING = replace(RACE, kind="leak", severity="warning", message="not freed", ptx_line=14)
@@ -54,7 +55,7 @@ def test_an_overlooked_launch_fails_the_run_and_notes_that_were_dropped_are_coun
         " never read the error; read cudaGetLastError after each launch, 2 times",
         "note: 3 more warnings of CUDA calls",
     ]
-    assert program_record(ran, "NVIDIA H200", 2).notes[0].kind == "overlooked-launch"
+    assert program_record(ran, "NVIDIA H200", 2, Review()).notes[0].kind == "overlooked-launch"
     read = replace(refused, kind=Noted.REFUSED_LAUNCH)
     assert exit_code(replace(ran, notes=(read,))) == 0
 
@@ -110,7 +111,7 @@ def test_notes_that_are_equal_are_one_line() -> None:
 
 
 def test_the_record_has_the_place_of_each_finding() -> None:
-    record = program_record(run_of(replace(CLEAN, findings=(RACE,))), "NVIDIA H200", 1)
+    record = program_record(run_of(replace(CLEAN, findings=(RACE,))), "NVIDIA H200", 1, Review())
     found = record.launches[0].findings[0]
     assert (found.severity, found.finding.at, found.finding.threads) == (
         "error",
@@ -121,6 +122,6 @@ def test_the_record_has_the_place_of_each_finding() -> None:
 
 def test_a_source_may_have_a_space_in_its_name() -> None:
     race = replace(RACE, source="my prog.cu:3 add")
-    record = program_record(run_of(replace(CLEAN, findings=(race,))), "NVIDIA H200", 1)
+    record = program_record(run_of(replace(CLEAN, findings=(race,))), "NVIDIA H200", 1, Review())
     (found,) = record.launches[0].findings
     assert (found.finding.at, found.finding.frames[0].function) == ("my prog.cu:3", "add")

@@ -9,14 +9,22 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kernelrig.config.expectations import budget_rules, sass_rules, tunable_rules
 from kernelrig.config.operation_sizes import operation_rules
 from kernelrig.files.record_names import MOST, is_arch, is_identifier, is_name
 from kernelrig.files.validation import Complaint, Loc, nearest
-from kernelrig.model import DeviceKind, Kernel, Remote, SlurmOptions, Stage, StageKind
+from kernelrig.model import (
+    AcceptedFinding,
+    DeviceKind,
+    Kernel,
+    Remote,
+    SlurmOptions,
+    Stage,
+    StageKind,
+)
 
 _LARGEST = 10**9
 MOST_COMMANDS = 100
@@ -196,7 +204,7 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
         if not line.strip() or len(line.splitlines()) > 1:
             text = f"an expected line is one line with something in it, not {line!r}"
             yield Complaint(("expected_lines", i), text)
-    yield from _review_rules(kernel)
+    yield from accepted_rules(kernel.accepted)
     yield from _variant_rules(kernel)
     yield from budget_rules(kernel)
     yield from tunable_rules(kernel)
@@ -220,9 +228,9 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
             yield Complaint(("shape", key), text)
 
 
-def _review_rules(kernel: Kernel) -> Iterator[Complaint]:
+def accepted_rules(entries: Iterable[AcceptedFinding]) -> Iterator[Complaint]:
     """Each word of an accepted finding says something: an empty one would fit what has none."""
-    for i, entry in enumerate(kernel.accepted):
+    for i, entry in enumerate(entries):
         for key in ("tool", "fingerprint", "tool_version", "reason"):
             if not getattr(entry, key).strip():
                 yield Complaint(("accepted", i, key), f"'{key}' of an accepted finding is empty")

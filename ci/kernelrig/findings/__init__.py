@@ -11,6 +11,7 @@ from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
     from kernelrig.findings.acceptance import Acceptance, describe
+    from kernelrig.findings.emulator_fingerprint import EMULATOR, emulated_fingerprint
     from kernelrig.findings.fingerprints import (
         fingerprint,
         frame_parts,
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from kernelrig.findings.sources import Sources
 
 __all__ = [
+    "EMULATOR",
     "Acceptance",
     "Sources",
     "describe",
+    "emulated_fingerprint",
     "fingerprint",
     "frame_parts",
     "locate",

@@ -11,15 +11,20 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from kernelrig.findings.sources import Sources
 from kernelrig.model import Finding
 from kernelrig.model.frame import Frame
 
 Key = TypeVar("Key")
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d[\d,.]*")
+
+
+class Lines(Protocol):
+    """Where the text of a source line is read: as it was compiled, empty where it is gone."""
+
+    def line(self, file: str, line: int) -> str: ...
 
 
 def without_numbers(text: str) -> str:
@@ -31,7 +36,7 @@ def fingerprint(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def frame_parts(frame: Frame, sources: Sources) -> tuple[str, str, str]:
+def frame_parts(frame: Frame, sources: Lines) -> tuple[str, str, str]:
     """Return what of a frame survives a moved line: function, file name, text of the line."""
     text = " ".join(sources.line(frame.file, frame.line).split())
     return frame.function, PurePosixPath(frame.file).name, text

@@ -34,6 +34,7 @@ from kernelrig.model import (
     Toolchain,
 )
 from kernelrig.run.program_report import program_record
+from kernelrig.run.program_review import Review
 from kernelrig.terminal.command_name import COMMAND
 from kernelrig.terminal.log import say, working
 
@@ -62,6 +63,14 @@ class ProgramRequest:
     severities: tuple[str, ...] = ()
     strict: bool = False
     record: Path | None = None  # the folder that its observed launches are written into
+    accepted: Path | None = None  # the file of reviewed findings
+    accept: str = ""  # why all errors of this run are no faults
+
+    @property
+    def whole(self) -> bool:
+        """Whether every finding of the program can be seen."""
+        parts = (self.observe, self.kernel, self.launches, self.ctas, self.clusters)
+        return not any(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,7 @@ def emulate_program(
     Raises ConfigError, BuildError, and CiError for what cannot be emulated.
     """
     _check(request)
+    review = Review.of(_reviewed_file(request))
     severities = read_severities(request.severities, strict=request.strict)
     device = device_of(request.arch)
     first = request.files[0]
@@ -116,9 +126,21 @@ def emulate_program(
             severities=severities,
         )
         ran, recorded = _run(program, device, how, request, stdout)
-    record = program_record(ran, device.name, request.schedules)
+    said = list(review.unseen(ran)) if request.whole and not ran.interrupted else []
+    if request.accept:
+        count = review.accept(ran, request.accept)
+        said.append(f"accepted, by {count} new fingerprints: {review.file}")
+    record = program_record(ran, device.name, request.schedules, review)
+    ran = review.applied(ran)
     text = report_text(ran, device.name, request.schedules, severities.text)
-    return ProgramReport(record, "\n".join((text, *recorded)), exit_code(ran))
+    return ProgramReport(record, "\n".join((text, *said, *recorded)), exit_code(ran))
+
+
+def _reviewed_file(request: ProgramRequest) -> Path | None:
+    """Return the file of reviewed findings; one that --accept is to write may not be there yet."""
+    if not request.accept:
+        return request.accepted
+    return request.accepted or Path(f"{request.files[0].stem}.accepted.yaml")
 
 
 def _run(
@@ -168,6 +190,8 @@ def _check(request: ProgramRequest) -> None:
         re.compile(request.kernel)
     except re.error as e:
         raise ConfigError(f"--kernel is no regular expression: {e}") from e
+    if request.accepted is not None and not request.accept and not request.accepted.is_file():
+        raise ConfigError(f"no file {request.accepted}", "--accept REASON writes it")
     if request.max_steps is not None and request.max_steps < 1:
         raise ConfigError("--max-steps starts at 1")
     if request.ctas and request.clusters:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
         "engine": "native, numpy, or auto: native where it can be built",
         "severity": SEVERITY,
         "strict": STRICT,
+        "accepted": "file of reviewed findings, which fail nothing",
+        "accept": "write the errors of this run into that file, with this reason",
         "system_cuda": SYSTEM_CUDA,
     },
 )
@@ -57,30 +60,27 @@ def run(
     engine: str = "auto",
     severity: str = "",
     strict: bool = False,
+    accepted: str = "",
+    accept: str = "",
     system_cuda: bool = False,
 ) -> Reply:
     """Compile and run a CUDA program on this machine, its kernels emulated; never time."""
-    from kernelrig.run.program import ProgramRequest
-
-    request = ProgramRequest(
-        files=(Path(file), *map(Path, also)),
-        arguments=rest_of_command(),
-        arch=arch,
-        nvcc_flags=_flags(nvcc_flags),
-        schedules=whole_number("schedules", schedules),
-        seed=whole_number("seed", seed),
-        observe=name_list("observe", observe),
-        kernel=kernel,
-        launches=number_list("launch", launch),
-        ctas=whole_number("ctas", ctas),
-        clusters=whole_number("clusters", clusters),
-        max_steps=optional_whole_number("max-steps", max_steps),
-        engine=engine,
-        severities=name_list("severity", severity),
-        strict=strict,
+    request = _asked(
+        file,
+        also=also, arch=arch, nvcc_flags=nvcc_flags, schedules=schedules, seed=seed, kernel=kernel,
+        launch=launch, ctas=ctas, clusters=clusters, max_steps=max_steps, engine=engine,
         system_cuda=system_cuda,
+    )  # fmt: skip
+    return _answer(
+        replace(
+            request,
+            observe=name_list("observe", observe),
+            severities=name_list("severity", severity),
+            strict=strict,
+            accepted=Path(accepted) if accepted else None,
+            accept=accept,
+        )
     )
-    return _answer(request)
 
 
 @command(
@@ -119,25 +119,48 @@ def record(
     system_cuda: bool = False,
 ) -> Reply:
     """Run a CUDA program as `run` does, and write its launches with the memory that they read."""
+    request = _asked(
+        file,
+        also=also, arch=arch, nvcc_flags=nvcc_flags, schedules=schedules, seed=seed, kernel=kernel,
+        launch=launch, ctas=ctas, clusters=clusters, max_steps=max_steps, engine=engine,
+        system_cuda=system_cuda,
+    )  # fmt: skip
+    return _answer(replace(request, record=Path(out or f"{Path(file).stem}-launches")))
+
+
+def _asked(
+    file: str,
+    *,
+    also: list[str],
+    arch: str,
+    nvcc_flags: str,
+    schedules: str,
+    seed: str,
+    kernel: str,
+    launch: str,
+    ctas: str,
+    clusters: str,
+    max_steps: str,
+    engine: str,
+    system_cuda: bool,
+) -> ProgramRequest:
+    """Return what `run` and `record` are both asked."""
     from kernelrig.run.program import ProgramRequest
 
-    return _answer(
-        ProgramRequest(
-            files=(Path(file), *map(Path, also)),
-            arguments=rest_of_command(),
-            arch=arch,
-            nvcc_flags=_flags(nvcc_flags),
-            schedules=whole_number("schedules", schedules),
-            seed=whole_number("seed", seed),
-            kernel=kernel,
-            launches=number_list("launch", launch),
-            ctas=whole_number("ctas", ctas),
-            clusters=whole_number("clusters", clusters),
-            max_steps=optional_whole_number("max-steps", max_steps),
-            engine=engine,
-            system_cuda=system_cuda,
-            record=Path(out or f"{Path(file).stem}-launches"),
-        )
+    return ProgramRequest(
+        files=(Path(file), *map(Path, also)),
+        arguments=rest_of_command(),
+        arch=arch,
+        nvcc_flags=_flags(nvcc_flags),
+        schedules=whole_number("schedules", schedules),
+        seed=whole_number("seed", seed),
+        kernel=kernel,
+        launches=number_list("launch", launch),
+        ctas=whole_number("ctas", ctas),
+        clusters=whole_number("clusters", clusters),
+        max_steps=optional_whole_number("max-steps", max_steps),
+        engine=engine,
+        system_cuda=system_cuda,
     )
 
 

@@ -22,7 +22,7 @@ def report_text(ran: ProgramRun, device: str, schedules: int, severities: str = 
     A finding that several launches of a kernel have is shown with the first of them, and so is what
     schedules left different values in.
     """
-    lines, errors, warnings = _launches_text(ran.launches)
+    lines, counted = _launches_text(ran.launches)
     lines += _note_lines(ran.notes)
     lines += dropped_lines(ran)
     if severities:
@@ -34,17 +34,14 @@ def report_text(ran: ProgramRun, device: str, schedules: int, severities: str = 
         lines.append(f"the program {_ending(ran.exit_code)}")
     observed = sum(launch.observed for launch in ran.launches)
     count = _counted(observed)
-    lines.append(
-        f"emulated: {device}, {count}, {schedules} schedules each, "
-        f"{errors} errors, {warnings} warnings"
-    )
+    lines.append(f"emulated: {device}, {count}, {schedules} schedules each, {counted}")
     lines += _not_established(ran, observed)
     return "\n".join(lines)
 
 
 def replay_text(ran: Replay, schedules: int, severities: str = "") -> str:
     """Return the report of a file of launches; `report_text` says how findings are shown."""
-    lines, errors, warnings = _launches_text(ran.launches)
+    lines, counted = _launches_text(ran.launches)
     lines += [f"note: {text}" for text in ran.notes]
     lines += [
         f"{located(one.place)}launch {one.number} ended with CUDA error {one.error}"
@@ -54,14 +51,12 @@ def replay_text(ran: Replay, schedules: int, severities: str = "") -> str:
     if severities:
         lines.append(f"severities: {severities}")
     count = _counted(len(ran.launches))
-    lines.append(
-        f"emulated: {count}, {schedules} schedules each, {errors} errors, {warnings} warnings"
-    )
+    lines.append(f"emulated: {count}, {schedules} schedules each, {counted}")
     return "\n".join(lines)
 
 
-def _launches_text(launches: Sequence[LaunchRun]) -> tuple[list[str], int, int]:
-    """Return the lines, and how many errors and warnings there are."""
+def _launches_text(launches: Sequence[LaunchRun]) -> tuple[list[str], str]:
+    """Return the lines, and how many errors, warnings and accepted errors there are."""
     lines = []
     seen: dict[object, str] = {}
     differing: set[tuple[str, str]] = set()
@@ -79,8 +74,9 @@ def _launches_text(launches: Sequence[LaunchRun]) -> tuple[list[str], int, int]:
         f"{_counted(len(numbers))} of {kernel} found the same again: {_listed(numbers)}"
         for kernel, numbers in again.items()
     ]
-    errors = sum(severity == "error" for severity in seen.values())
-    return lines, errors, len(seen) - errors
+    counts = Counter(seen.values())
+    said = f"{counts.pop('error', 0)} errors, {counts.pop('warning', 0)} warnings"
+    return lines, "".join((said, *(f", {n} {severity}" for severity, n in counts.items())))
 
 
 def _not_established(ran: ProgramRun, observed: int) -> list[str]:

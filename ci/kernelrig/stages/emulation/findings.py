@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from kernelrig import __version__
-from kernelrig.findings import (
-    Acceptance,
-    Sources,
-    fingerprint,
-    frame_parts,
-    number_lines,
-    without_numbers,
-)
+from kernelrig.findings import Acceptance, Sources, emulated_fingerprint, number_lines
 from kernelrig.model import Finding
-from kernelrig.model.frame import Frame
 from kernelrig.stages.context import Context
 from kernelrig.stages.emulation.findings_file import Found
 
@@ -32,11 +23,6 @@ class Listed(Protocol):
 
     @property
     def others(self) -> tuple[Found, ...]: ...
-
-
-_LIST = re.compile(r"(\W*#)(?:(?:, | and )(?:\w+ )?#)+")
-_OF_THE_LAUNCH = ("deadlock", "mismatch")
-"""Kinds whose message describes the state of the whole launch, another in each schedule."""
 
 
 def acceptance(context: Context) -> Acceptance:
@@ -80,7 +66,7 @@ def _finding(found: Found, sources: Sources) -> Finding:
         line=at.line,
         threads=", ".join(filter(None, (thread, f"schedule {found.schedule}"))),
         count=found.count,
-        fingerprint=_fingerprint(found, at, sources),
+        fingerprint=emulated_fingerprint(found, at, sources),
         frames=tuple(map(sources.frame, found.frames)) or ((at,) if at.line else ()),
         related=tuple(map(sources.frame, found.related)),
         source_line=sources.line(at.file, at.line).strip(),
@@ -92,14 +78,6 @@ def _finding(found: Found, sources: Sources) -> Finding:
         warps=found.warps,
         ctas=found.ctas,
     )
-
-
-def _fingerprint(found: Found, at: Frame, sources: Sources) -> str:
-    """Return the fingerprint of what is wrong and where, without stage, case and schedule."""
-    message = "" if found.kind in _OF_THE_LAUNCH else without_numbers(found.message)
-    objects = sorted({without_numbers(name) for name in found.objects})
-    parts = frame_parts(at, sources)
-    return fingerprint(TOOL, found.kind, found.rule, _LIST.sub(r"\1", message), *parts, *objects)
 
 
 def _cause(found: Found, made: Sequence[Finding]) -> str:

@@ -90,7 +90,7 @@ def test_the_agent_imports_itself_and_the_standard_library_alone() -> None:
 
 
 def test_what_runs_by_its_text_alone_imports_nothing_of_the_agent() -> None:
-    for name in ("importer.py", "gpu_add.py", "gpu_query.py"):
+    for name in ("importer.py", "gpu_add.py", "gpu_query.py", "gpu_samples.py"):
         assert "from ." not in (AGENT / name).read_text(), name
 
 

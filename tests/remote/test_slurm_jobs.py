@@ -109,7 +109,7 @@ def test_a_run_is_a_job_with_the_options_of_its_remote(
 def test_the_facts_of_a_node_are_probed_once(host: LocalHost, unprobed: StandInSlurm) -> None:
     unprobed.hold()
     link = host.link()
-    waiting = link._ask({"op": "facts"})
+    waiting = link.ask({"op": "facts"})
     assert waiting == {"waiting": "job 1 waits in the queue of Slurm: Resources"}
     link.close()
     unprobed.release()

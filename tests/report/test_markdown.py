@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kernelrig.model import Check, Run, StageKind
+from kernelrig.model import Check, GpuBusy, Run, StageKind
 from kernelrig.report.markdown import render_summary
 
 from tests.report import runs
@@ -96,3 +96,35 @@ def test_a_time_that_does_not_count_has_no_figures() -> None:
     skipped = replace(runs.TIMING, verdict=runs.skipped("not counted"), checks=())
     timing = render_summary(runs.run(runs.CHECKSUM, skipped)).splitlines()[6]
     assert timing == "- **timing**: skip: not counted"
+
+
+@pytest.mark.parametrize(
+    ("busy", "said"),
+    [
+        (None, "GPU busy: not measured,"),
+        (GpuBusy(unknown="no NVML"), "GPU busy: not measured, no NVML,"),
+        (
+            GpuBusy(20.0, 19.5, 15.6),
+            "GPU busy 80% of 20.0 s from the first kernel to the last (samples of the driver)",
+        ),
+        (
+            GpuBusy(100.0, 20.0, 18.0),
+            "GPU busy 90% of 20.0 s for which there are samples of 100.0 s from the first kernel",
+        ),
+    ],
+)
+def test_a_summary_says_how_busy_the_gpu_was_as_far_as_it_is_known(
+    busy: GpuBusy | None, said: str
+) -> None:
+    run = runs.ALL["pass"]
+    priced = replace(run, gpu_busy=busy, held_s=60.0, price_per_hour=6.0)
+    assert said in render_summary(priced)
+    assert "GPU busy" not in render_summary(replace(runs.ALL["emulated"], gpu_busy=None))
+
+
+def test_a_summary_says_that_times_were_measured_beside_other_gpus_in_use() -> None:
+    run = runs.ALL["pass"]
+    assert "shared power" not in render_summary(run)
+    assert run.host is not None
+    shares = replace(run, host=replace(run.host, shared_power=True))
+    assert "shared power: other GPUs of the host could be in use" in render_summary(shares)

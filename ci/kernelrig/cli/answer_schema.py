@@ -174,6 +174,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "stage": "The stage under way; empty between two, and after the last.",
         "ended": "Why the run is over, as its journal says; empty if it does not.",
         "here": "State of its record in this project; empty: it has none here.",
+        "waits": "Why its job waits in a cluster's queue; empty: it does not.",
     },
     "Observed": {
         "metric": "Name of the figure.",

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from kernelrig.model.finding import Finding
     from kernelrig.model.history import Observed, RunEntry, Trend, TrendPoint
     from kernelrig.model.host import (
+        GpuBusy,
         Host,
         HostRun,
         RecordedRemote,
@@ -247,6 +248,7 @@ __all__ = [
     "Flow",
     "Function",
     "FunctionResources",
+    "GpuBusy",
     "Host",
     "HostClass",
     "HostNote",

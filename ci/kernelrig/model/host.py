@@ -193,6 +193,20 @@ def executor(kernel: Kernel, device: DeviceKind, host: Host | None) -> tuple[Dev
 
 
 @dataclass(frozen=True, slots=True)
+class GpuBusy:
+    """How long kernels ran on a GPU between the first and the last one of a run, by the driver's
+    own samples: `busy_s` of the `known_s` seconds of the `window_s` for which there are samples.
+
+    `unknown` says why there are none; then nothing was measured.
+    """
+
+    window_s: float = 0.0
+    known_s: float = 0.0
+    busy_s: float = 0.0
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class HostRun:
     """A run as its host tells of it; `here` is the state of its record on this side, empty: none.
 

@@ -9,7 +9,7 @@ from typing import Literal
 from kernelrig.model.bench import Bench
 from kernelrig.model.configuration import Emulation, Fault, Kernel, Plan
 from kernelrig.model.finding import Finding
-from kernelrig.model.host import Host, RecordedRemote, Shipped
+from kernelrig.model.host import GpuBusy, Host, RecordedRemote, Shipped
 from kernelrig.model.job import CommandResult, StageJob, StageResult
 from kernelrig.model.profile import Profiling
 from kernelrig.model.verdict import (
@@ -133,7 +133,7 @@ class Run:
     client held the host, from its first connection to the last file; None where it went away.
     `cancelled`: somebody ended it on the host before all of its stages had run.
     `stage_keys` identify what the result of a stage depends on, by its name; `reused` are the
-    stages that were not run again.
+    stages that were not run again. `gpu_busy` is None where no GPU ran, and in older records.
     """
 
     id: str
@@ -165,6 +165,7 @@ class Run:
     cancelled: bool = False
     stage_keys: dict[str, str] = field(default_factory=dict)
     reused: dict[str, Reused] = field(default_factory=dict)
+    gpu_busy: GpuBusy | None = None
     schema: int = 3
 
 

@@ -183,7 +183,7 @@ class HostLink:
         """Wait in the queue of the GPUs until they are free for the run, or the time is over."""
         waited = False
         while self.facts.leased and not self._is_cluster:  # a cluster has a queue of its own
-            answer = self._ask({"op": "queue", "run": run_id, "gpus": list(self.facts.leased)})
+            answer = self.ask({"op": "queue", "run": run_id, "gpus": list(self.facts.leased)})
             if checked_value(answer, "free", (bool,)) or time.monotonic() >= wait_until:
                 break
             text, place = (str(checked_value(answer, k, (str, int))) for k in ("text", "position"))
@@ -308,7 +308,7 @@ class HostLink:
 
     def runs(self, most: int) -> tuple[tuple[HostRun, ...], int]:
         """Return the last `most` runs of the workdir, and how many there are."""
-        return host_runs(self.remote.name, self._ask({"op": "runs", "most": most}), most)
+        return host_runs(self.remote.name, self.ask({"op": "runs", "most": most}), most)
 
     def clean(self, keep_days: float) -> int:
         """Remove ended runs, blobs and cached results older than that; return the bytes freed."""
@@ -334,9 +334,9 @@ class HostLink:
             session.close()
 
     def _value(self, request: dict[str, Any], key: str, kinds: tuple[type, ...]) -> Any:  # noqa: ANN401 - of one of `kinds`
-        return checked_value(self._ask(request), key, kinds)
+        return checked_value(self.ask(request), key, kinds)
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         return self._persist(lambda session: session.ask(request))
 
     # connections that drop

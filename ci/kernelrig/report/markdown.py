@@ -30,6 +30,9 @@ from kernelrig.report.outcome import (
 from kernelrig.report.screen import entry_lines, source_text
 from kernelrig.terminal.text import markdown, markdown_code
 
+LEAST_KNOWN = 0.95
+"""Of a run's time for which there must be samples for a share of all of it."""
+
 
 def render_summary(run: Run) -> str:
     """Render the ten lines, then the causes. Labels derive from the records, not from the plan."""
@@ -91,9 +94,27 @@ def _where(run: Run) -> str:
         driver and f"driver {markdown(driver)}",
         "shared power: other GPUs of the host could be in use" if shares_power(run) else "",
         markdown(f"{run.started_utc} to {run.finished_utc or 'unknown'}"),
+        _busy(run),
         _cost(run),
     ]
     return f"{where}; {', '.join(filter(None, details))}"
+
+
+def _busy(run: Run) -> str:
+    """Say how much of the time from its first kernel to its last the GPU was busy."""
+    found = run.gpu_busy
+    if found is None:
+        gpu = any(s.device is DeviceKind.GPU and has_run(s) for s in run.stages)
+        return "GPU busy: not measured" if gpu else ""
+    if found.unknown:
+        return f"GPU busy: not measured, {markdown(found.unknown)}"
+    share = 100 * found.busy_s / found.known_s if found.known_s else 0.0
+    whole = f"{found.window_s:.1f} s from the first kernel to the last"
+    if found.known_s < LEAST_KNOWN * found.window_s:
+        return (
+            f"GPU busy {share:.0f}% of {found.known_s:.1f} s for which there are samples of {whole}"
+        )
+    return f"GPU busy {share:.0f}% of {whole} (samples of the driver)"
 
 
 def shares_power(run: Run) -> bool:

@@ -17,6 +17,7 @@ from .disk import floor_bytes, free_bytes, full_text
 from .facts import gather_facts
 from .follow import follow
 from .gpu_health import HEALTH_S, health_argv, parse_health
+from .gpu_watch import GpuWatch
 from .idle_watch import arm, note_use
 from .lease import Lease
 from .process_table import run_tool
@@ -43,12 +44,15 @@ class Server:
         self.archive = archive
         self.workdir = Workdir(Path())
         self.agents = HostAgents(self.workdir)
+        self.gpu_watch = GpuWatch()
         self.operations: dict[str, Callable[[Json], Json]] = {
             "hello": self.hello,
             "facts": self.facts,
             "need": self.need,
             "put": self.put,
             "launch": self.launch,
+            "watch_gpus": self.watch_gpus,
+            "gpu_samples": lambda _: self.gpu_watch.end(),
             "queue": self.queue,
             "follow": self.follow,
             "manifest": self.manifest,
@@ -155,6 +159,11 @@ class Server:
         if isinstance(self.agents, SlurmAgents):
             return self.agents.launch(request["job"])
         return launch(self.workdir, request["job"], self.archive, wait=wait)
+
+    def watch_gpus(self, request: Json) -> Json:
+        """Read the driver's samples of these GPUs until they are asked for, or the link ends."""
+        self.gpu_watch.start(request["gpus"])
+        return {"watched": True}
 
     def queue(self, request: Json) -> Json:
         """Return whether GPUs are free for a run, which waits for them while this process lives."""

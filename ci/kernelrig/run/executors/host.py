@@ -24,6 +24,7 @@ from kernelrig.model import (
 )
 from kernelrig.remote import HostLink, connect
 from kernelrig.remote.allocation import read_allocation
+from kernelrig.remote.busy_share import busy_share, watch_gpus
 from kernelrig.remote.job import MEASURED, TimeLimit
 from kernelrig.remote.protocol import HostRefused
 from kernelrig.run.durations import good_seconds, stage_seconds
@@ -61,13 +62,22 @@ class HostExecutor:
                 if self.remote.kind != "slurm":
                     _note_held(directory, began)
                 return
+            if self._watches(directory):
+                watch_gpus(link, link.facts.leased)
             self._launch(directory, link, upload, began, until)
             bring_back(directory, link)
+            if self._watches(directory):
+                busy = busy_share(link, link.facts.gpu.get("uuid", ""))
+                directory.save(replace(directory.run, gpu_busy=busy))
             if self.remote.kind == "slurm":
                 yield from on_its_node(directory, self.remote)
             else:
                 _note_held(directory, began)
         yield from (s for s in planned if s.kind.on_host)
+
+    def _watches(self, directory: RunDirectory) -> bool:
+        """Return whether the GPU's use is read; a cluster's GPUs are not where the link ends."""
+        return directory.device is DeviceKind.GPU and self.remote.kind != "slurm"
 
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
         if stage.kind is StageKind.PREFLIGHT:

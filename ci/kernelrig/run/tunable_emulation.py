@@ -165,8 +165,24 @@ def emulate_set(payload: Mapping[str, Any]) -> Json:
         made = build.compile_described(root, request, payload["values"], tools, Path(folder))
         if isinstance(made, TriedSet):
             return {"tried": to_value(made)}
-        emulated: Json = to_value(_emulate_one(kernel, stage, emulation, payload["engine"], made))
+        emulated: Json = to_value(
+            _emulate_one(kernel, stage, emulation, payload["engine"], made, made.folder)
+        )
     return emulated
+
+
+def emulate_build(payload: Mapping[str, Any], built: Build) -> EmulatedSet:
+    """Emulate a set that is built already, as the item of this payload would."""
+    origin = "a work item"
+    with TemporaryDirectory(prefix="kernelrig-") as folder:
+        return _emulate_one(
+            from_value(Kernel, payload["kernel"], origin),
+            from_value(Stage, payload["stage"], origin),
+            from_value(Emulation, payload["emulation"], origin),
+            payload["engine"],
+            built,
+            Path(folder),
+        )
 
 
 def _check(name: str, made: TriedSet | EmulatedSet, facts: dict[str, str]) -> Check:
@@ -180,8 +196,9 @@ def _check(name: str, made: TriedSet | EmulatedSet, facts: dict[str, str]) -> Ch
 
 
 def _emulate_one(
-    kernel: Kernel, stage: Stage, emulation: Emulation, engine: str, built: Build
+    kernel: Kernel, stage: Stage, emulation: Emulation, engine: str, built: Build, folder: Path
 ) -> EmulatedSet:
+    """Emulate a set whose launch is described in `folder`."""
     began = time.monotonic()
     case, pattern, seed = kernel.cases[stage.case], stage.patterns[0], stage.seeds[0]
     launch = Launch("", case, pattern, seed)
@@ -192,9 +209,9 @@ def _emulate_one(
         engine=engine,
     )
     try:
-        prepare_launches(built.folder, [launch], kernel, Builds(built))
+        prepare_launches(folder, [launch], kernel, Builds(built))
         ptx = built.folder / f"{built.program}.ptx"
-        loaded = load(built.folder / launch.file, ptx, kernel.sources[built.arch])
+        loaded = load(folder / launch.file, ptx, kernel.sources[built.arch])
         first_output = stages.output_names(kernel)[0]
         if first_output not in loaded.entry.expect:
             raise ProtocolError(f"no expected {first_output}: kernels.yaml has no shape")

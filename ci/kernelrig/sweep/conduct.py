@@ -1,8 +1,11 @@
 """A sweep from its first set to its reports; it may end at any instant, and be called again.
 
 static limits, emulation, build   of each set, on an engine: an invalid set never reaches a host
-every element verified            on the host, a stage for each set
-heats                             relays of the best set and some others, until the race is over
+heats                             relays of the best set and some others, until the race is over;
+                                  each process of a harness program compares every element
+every element verified            on the host, as the plan does, a stage for each set: of harness
+                                  programs the defaults first, and at last what may win; of others
+                                  all sets, before the heats
 """
 
 from __future__ import annotations
@@ -90,7 +93,7 @@ def run_sweep(root: Path, request: SweepRequest, *, here_alone: bool = False) ->
             why = _go_on(sweep, key, journal, here_alone=here_alone)
         finally:
             # Whatever ended it: the reports show what is known by then.
-            known = Progress.of(sweep.sets, journal)
+            known = _progress(sweep, journal)
             result = _result(sweep, folder, known, why)
             write_outputs(root, sweep.kernel, folder, result, known)
     return result
@@ -162,18 +165,24 @@ def _go_on(sweep: Sweep, key: str, journal: Journal, *, here_alone: bool) -> str
     return ""
 
 
+def _progress(sweep: Sweep, journal: Journal) -> Progress:
+    # Several GPUs verify all sets at once, before the heats, which use one of them.
+    shared = sweep.remote is not None and sweep.remote.gpus == "all"
+    return Progress.of(sweep.sets, journal, checked=bool(sweep.kernel.level) and not shared)
+
+
 def _default_is_out(sweep: Sweep, journal: Journal) -> bool:
-    return sweep.sets[0].id in Progress.of(sweep.sets, journal).bad
+    return sweep.sets[0].id in _progress(sweep, journal).bad
 
 
 def _why_default(sweep: Sweep, journal: Journal) -> str:
-    _, outcome, summary = Progress.of(sweep.sets, journal).bad[sweep.sets[0].id]
+    _, outcome, summary = _progress(sweep, journal).bad[sweep.sets[0].id]
     return f"the set of the defaults ends in {outcome.value}, and nothing else was tried: {summary}"
 
 
 def _try_sets(sweep: Sweep, key: str, journal: Journal) -> str:
     """Try what needs no GPU: the defaults first, as nothing else counts if they are wrong."""
-    known = Progress.of(sweep.sets, journal)
+    known = _progress(sweep, journal)
     left = known.left_to_try()
     if not left:
         return ""
@@ -215,7 +224,7 @@ def _host_steps(sweep: Sweep, remote: Remote, journal: Journal, began: float) ->
     budget = sweep.request.budget_minutes
     by_id = {s.id: s for s in sweep.sets}
     while True:
-        known = Progress.of(sweep.sets, journal)
+        known = _progress(sweep, journal)
         if known.unfinished is not None:
             yield _end_run(sweep, journal, known.unfinished, None)
             continue
@@ -237,11 +246,11 @@ def _host_steps(sweep: Sweep, remote: Remote, journal: Journal, began: float) ->
                 system_cuda=sweep.request.system_cuda,
             )  # fmt: skip
             event: Event = {"kind": "verify", "sets": [s.id for s in left], "rounds": 0}
-        elif heat := known.next_heat():
+        elif heat := known.next_heat(exhaustive=sweep.request.exhaustive):
             if budget is not None and spent + slots_of(heat) * host_runs.SLOT_S / 60 > budget:
                 yield f"the budget of {budget:g} minutes leaves no room for the next heat"
             spec = host_runs.heat_run(
-                sweep.root, sweep.kernel, by_id, heat, remote, sweep.case,
+                sweep.root, sweep.kernel, by_id, heat, remote, sweep.case, known.processes(heat),
                 system_cuda=sweep.request.system_cuda,
             )  # fmt: skip
             event = {"kind": "heat", "sets": list(heat.sets), "rounds": heat.rounds}
@@ -282,7 +291,9 @@ def _end_run(sweep: Sweep, journal: Journal, event: Mapping[str, Any], run: Run 
     names = [str(name) for name in event["sets"]]
     if event["kind"] == "verify":
         results = host_runs.verified(run, names)
-        journal.add("verified", run=run.id, results=results)
+        room = host_runs.room(run, sweep.kernel, sweep.case)
+        more = {} if room is None else {"room": room}
+        journal.add("verified", run=run.id, results=results, **more)
         return "" if results else f"run {run.id} judged none of its sets"
     _end_heat(sweep, journal, names, int(event["rounds"]), run)
     return ""
@@ -298,20 +309,21 @@ def _end_heat(sweep: Sweep, journal: Journal, names: list[str], rounds: int, run
             environment=where, file=file, sha256=digest,
         )  # fmt: skip
         return
-    failed = {n: said for n, said in results.items() if said[0] == Outcome.FAIL.value}
+    failed = host_runs.to_blame(results)
     suspected: list[str] = []
     if sweep.kernel.level and len(failed) == len(names):
         # A relay that hangs ends for all: each is tried with the best one alone.
-        failed = {names[1]: failed[names[1]]} if len(names) == 2 else {}
-        suspected = names[1:] if not failed else []
-    elif not sweep.kernel.level:
-        failed = {n: said for n, said in results.items() if said[0] != Outcome.PASS.value}
+        hung = all(word == Outcome.FAIL.value for word, _ in failed.values())
+        failed = {names[1]: failed[names[1]]} if hung and len(names) == 2 else {}
+        suspected = names[1:] if hung and not failed else []
+    elif sweep.kernel.level:
+        suspected = [n for n, (word, _) in failed.items() if word == Outcome.ERROR.value]
     journal.add("void", run=run.id, sets=names, results=failed, suspected=suspected)
 
 
 def _result(sweep: Sweep, folder: Path, known: Progress, why: str) -> SweepResult:
     rows = known.rows()
-    names = [s.id for s in known.in_the_running() if s.id in known.verified]
+    names = known.racing()
     return SweepResult(
         id=folder.name,
         folder=str(SWEEPS / folder.name),
@@ -321,7 +333,7 @@ def _result(sweep: Sweep, folder: Path, known: Progress, why: str) -> SweepResul
         rows=rows,
         best=next((r.set.id for r in rows if r.rank == 1), ""),
         slots=sum(slots_of(Heat(h.sets, h.rounds)) for h in known.heats),
-        exhaustive_slots=sum(map(slots_of, exhaustive(names, POOL))) if names else 0,
+        exhaustive_slots=sum(map(slots_of, exhaustive(names, known.pool))) if names else 0,
         runs=tuple(known.runs),
         why=why,
         default_failed=_failed(known),

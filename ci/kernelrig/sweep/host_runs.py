@@ -6,6 +6,7 @@ of them, and `sweep` goes on with what they left.
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,8 +14,10 @@ from pathlib import Path
 
 from kernelrig import build, config
 from kernelrig.bench import differences
+from kernelrig.config.operation_sizes import emulated_bytes
 from kernelrig.config.selection import choose, choose_remote, require_case
 from kernelrig.errors import ConfigError
+from kernelrig.files.regular_file import read_regular
 from kernelrig.files.serialization import from_json
 from kernelrig.model import (
     Bench,
@@ -23,6 +26,7 @@ from kernelrig.model import (
     DeviceKind,
     Kernel,
     Outcome,
+    Pattern,
     Plan,
     Purpose,
     Remote,
@@ -37,6 +41,8 @@ from kernelrig.run import engine, store
 from kernelrig.run.figures import BENCH_FILE
 from kernelrig.run.prepare import with_build
 from kernelrig.run.spec import BuildSpec, RunSpec
+from kernelrig.stages.bench.command import bench_slots
+from kernelrig.stages.bench.process import STOPPED
 from kernelrig.sweep.racing import Heat
 from kernelrig.sweep.set_variants import with_sets
 
@@ -45,6 +51,12 @@ HANG_S = 30.0
 WARMUP_S, SETTLE_S, SAMPLES = 0.1, 1.2, 860
 """As of `bench`."""
 SLOT_S = WARMUP_S + SAMPLES * 0.001
+_OVER, _MOST_SLOTS = 2, 1 << 16
+"""A byte of a relay whose slot is over, and more bytes than a relay has."""
+PATTERNS = (Pattern.INTEGER, Pattern.RANDOM)
+ROTATED_SETS, CONTEXT_MIB, USED_PART = 2, 640, 0.97
+"""What a process holds: the sets that large inputs rotate over, and its context. On an H100 four
+processes of patch_embed held 4,606 MiB each."""
 Results = dict[str, tuple[str, str]]
 _PREFLIGHT = Stage("preflight", StageKind.PREFLIGHT)
 
@@ -61,14 +73,20 @@ def timed_remote(root: Path, name: str, *, reached: bool = True) -> Remote:
 
 
 def checksum_stage(root: Path, kernel: Kernel, case: str) -> Stage:
-    """Return how each set is verified: as the plan `default` does, in the case that is timed."""
+    """Return how each set is verified: as the plan `default` does, in the case that is timed, but
+    of fewer inputs.
+    """
     if kernel.level:
         choose(kernel.cases, case, "case", kernel.name)
     else:
         require_case(kernel, case, kernel.name)
     planned = config.load_plan(root, "default").stages
     first = next(s for s in planned if s.kind is StageKind.CHECKSUM and s.name == "checksum")
-    return replace(first, case=case, needs=(), time_s=HANG_S)
+    first = replace(first, case=case, needs=(), time_s=HANG_S)
+    if not kernel.level:
+        return first
+    # Every process of a heat checks all elements of its last launch too, of other random data.
+    return replace(first, patterns=PATTERNS, seeds=first.seeds[:1])
 
 
 def verification(
@@ -108,6 +126,7 @@ def heat_run(
     heat: Heat,
     remote: Remote,
     case: str,
+    processes: int,
     *,
     system_cuda: bool,
 ) -> RunSpec:
@@ -126,11 +145,10 @@ def heat_run(
         "bench",
         StageKind.BENCH,
         case=case,
-        time_s=120.0,
+        time_s=HANG_S,
         warmup_s=WARMUP_S,
         samples=SAMPLES,
     )
-    processes = min(3, heat.rounds) if kernel.level else 0
     spec = RunSpec(
         own[0],
         Plan("sweep", (_PREFLIGHT, stage)),
@@ -139,9 +157,20 @@ def heat_run(
         wanted,
         remote=remote,
         seed=draw_seed(),
-        bench=Bench(candidates, heat.rounds, SETTLE_S, processes=processes),
+        bench=Bench(candidates, heat.rounds, SETTLE_S, processes=processes if kernel.level else 0),
     )
     return with_build(root, spec, Purpose.SWEEP, system_cuda=system_cuda)
+
+
+def room(run: Run, kernel: Kernel, case: str) -> int | None:
+    """Return the processes whose inputs and outputs the GPU's memory holds; None if not known."""
+    held = re.fullmatch(
+        r"(\d{1,9})( MiB)?", run.host.gpu.get("memory.total", "") if run.host else ""
+    )
+    if held is None or not kernel.level:
+        return None
+    size = _problem_bytes(kernel, case)
+    return int(int(held[1]) * USED_PART / (ROTATED_SETS * size / (1 << 20) + CONTEXT_MIB))
 
 
 def carry_out(root: Path, spec: RunSpec, opened: Callable[[Run], None]) -> Run:
@@ -186,8 +215,13 @@ def measured(root: Path, run: Run) -> tuple[Results, str, tuple[str, ...]]:
     if record is None or run.bench is None:
         return {}, "", ()
     names = [c.name for c in run.bench.candidates]
+    stuck = _stuck(path.parent, run.bench)
     checks = {c.name: c.verdict for c in record.checks}
-    results = {n: (checks[n].outcome.value, checks[n].summary) for n in names if n in checks}
+    results = {
+        n: (checks[n].outcome.value, checks[n].summary)
+        for n in names
+        if n in checks and (not stuck or n in stuck)
+    }
     if "GPU" in checks or not path.is_file():
         return results, "", ()
     seen = from_json(BenchResult, path)
@@ -198,6 +232,30 @@ def measured(root: Path, run: Run) -> tuple[Results, str, tuple[str, ...]]:
     place = counted[0].environment
     where = (place.gpu, place.driver, f"{place.power_limit_w:g}", place.regime, place.case)
     return results, path.read_text(encoding="utf-8"), where
+
+
+def _stuck(folder: Path, bench: Bench) -> set[str]:
+    """Return the sets that a relay waited for when it was ended: whose slot was not over, or whose
+    process was not ready; empty if the relay came to its end, or waited for the best set.
+    """
+    found = sorted(folder.glob("stages/*-bench/relay"))
+    slots = bench_slots(bench)
+    state = read_regular(found[0], _MOST_SLOTS) if found and bench.processes else b""
+    if len(state) != len(slots):
+        return set()  # a process that failed has written its name behind the slots
+    late = [n for n, byte in enumerate(state) if byte == 0]
+    late = late or [n for n, byte in enumerate(state) if byte != _OVER][:1]
+    names = {bench.candidates[slots[n].candidate].name for n in late}
+    return set() if bench.candidates[0].name in names else names
+
+
+def to_blame(results: Results) -> Results:
+    """Return what was found of the sets that a heat may have failed by; others were stopped."""
+    return {
+        name: (word, summary)
+        for name, (word, summary) in results.items()
+        if word != Outcome.PASS.value and STOPPED not in summary
+    }
 
 
 def stopped_by(run: Run) -> str:
@@ -217,6 +275,14 @@ def stopped_by(run: Run) -> str:
         missing = f": {run.missing[0]}" if run.missing else ""
         return f"run {run.id} is incomplete{missing}"
     return ""
+
+
+def _problem_bytes(kernel: Kernel, name: str) -> int:
+    case = kernel.cases[name]
+    if kernel.shape is None:
+        return emulated_bytes(kernel, case)
+    rows, n, k = case.images * kernel.shape.rows_per_image, kernel.shape.n, kernel.shape.k
+    return rows * k + n * k + 2 * rows * n
 
 
 def _not_reached(run: Run, outcome: Outcome) -> bool:

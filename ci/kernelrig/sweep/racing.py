@@ -111,8 +111,12 @@ class Standings:
         self.best = min(self._place, key=self._mean) if self._place else self.sets[0]
         self.placed = {name: self._placed(name) for name in self.sets}
 
-    def next_heat(self, pool: int) -> Heat | None:
-        """Return the heat to run next, of `pool` sets at most; None if the race is over."""
+    def next_heat(self, pool: int, pairs: int = 0) -> Heat | None:
+        """Return the heat to run next, of `pool` sets at most; None if the race is over.
+
+        Of `pairs` sets at most (default: `pool`) where each has two rounds, which are of two
+        processes.
+        """
         waiting = [n for n in self.sets if not self._rounds[n]]
         if waiting:
             others = [n for n in waiting if n != self.best]
@@ -123,7 +127,16 @@ class Standings:
             # What wins is confirmed, against the defaults and the second.
             order = sorted((n for n in self.sets if n != self.best), key=self._mean)
             racing = list(dict.fromkeys((order[0], *(n for n in self.sets[:1] if n != self.best))))
-        return Heat((self.best, *racing[: pool - 1]), 2) if racing else None
+        return Heat((self.best, *racing[: (pairs or pool) - 1]), 2) if racing else None
+
+    def next_exhaustive(self, pool: int) -> Heat | None:
+        """Return a heat of sets that lack rounds of MOST_ROUNDS; None if none does."""
+        left = {n: MOST_ROUNDS - len(self._rounds[n]) for n in self.sets if n != self.best}
+        most = max(left.values(), default=0)
+        if most <= 0:
+            return None
+        others = [n for n, count in left.items() if count == most][: pool - 1]
+        return Heat((self.best, *others), most)
 
     def _mean(self, name: str) -> float:
         return float(self._means[self._place[name]])

@@ -41,6 +41,7 @@ class SweepRequest:
     on: str = "local"
     case: str = ""
     system_cuda: bool = False
+    exhaustive: bool = False
 
 
 def select_sets(kernel: Kernel, arch: str, request: SweepRequest) -> tuple[TunableSet, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig import build, config
-from kernelrig.engines import Engine, Json, WorkItem, WorkResult, register
+from kernelrig.engines import Engine, Json, WorkItem, register
 from kernelrig.errors import BuildError
 from kernelrig.model import (
     Build,
@@ -144,14 +144,12 @@ def _emulations(shop: Workshop, sets: Sequence[TunableSet]) -> dict[str, Json]:
 
 @register(TASK)
 def try_set(payload: Mapping[str, Json]) -> Json:
-    """Emulate a set and build it; return how far it got, its outcome, and why."""
+    """Build a set and emulate it; return how far it got, its outcome, and why."""
     root, said, inputs = Path(str(payload["root"])), payload["facts"], payload["inputs"]
     assert isinstance(said, dict), "set_items wrote it"
     assert isinstance(inputs, dict), "set_items wrote it"
     build.require_inputs(root, {name: str(digest) for name, digest in inputs.items()})
     facts = {name: str(text) for name, text in said.items()}
-    if isinstance(emulation := payload["emulation"], dict) and (out := _emulate(emulation, facts)):
-        return out
     values = payload["values"]
     assert isinstance(values, dict), "set_items wrote it"
     whole = {name: int(str(value)) for name, value in values.items()}
@@ -166,19 +164,19 @@ def try_set(payload: Mapping[str, Json]) -> Json:
         lines = e.details.splitlines()
         first = next((line for line in lines if "error" in line), e.message)
         return _row(SweepPhase.STATIC, Outcome.FAIL, first, facts, lines)
+    if isinstance(emulation := payload["emulation"], dict) and (
+        out := _emulate(emulation, built, facts)
+    ):
+        return out
     facts["build"] = built.folder.name
     return _row(SweepPhase.BUILT, Outcome.PASS, "built", facts)
 
 
-def _emulate(payload: Mapping[str, Json], facts: dict[str, str]) -> Json:
+def _emulate(payload: Mapping[str, Json], built: Build, facts: dict[str, str]) -> Json:
     """Return why a set is out, None if every element of it is right."""
-    from kernelrig.run.tunable_emulation import emulate_set, read_emulated
+    from kernelrig.run.tunable_emulation import emulate_build
 
-    ran = read_emulated(WorkResult("", emulate_set(payload)))
-    if isinstance(ran, TriedSet):
-        if ran.refused:
-            return _refused(ran, facts)
-        return _row(SweepPhase.STATIC, Outcome.FAIL, ran.complaint, facts)
+    ran = emulate_build(payload, built)
     facts["emulated"] = ran.verdict.summary
     if ran.verdict.outcome is Outcome.PASS:
         return None

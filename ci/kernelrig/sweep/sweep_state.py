@@ -10,13 +10,15 @@ from typing import Any
 from kernelrig.files.serialization import from_json
 from kernelrig.model import BenchResult, Outcome, SweepPhase, SweepRow, Timed, TunableSet
 from kernelrig.sweep.journal import Journal
-from kernelrig.sweep.racing import Heat, Observation, Standings, observe
+from kernelrig.sweep.racing import Heat, Observation, Standing, Standings, observe
 
 MOST_ERRORS = 2
 """As often a set is tried that ends in an error of the host's; then it is out, with that error."""
 VERIFIED_TOGETHER = 24
-POOL = 13
-"""Sets in one heat: the inputs of all lie in the GPU's memory at once."""
+POOL = 26
+"""Sets in one heat, if the GPU's memory has room for the inputs of their processes."""
+MOST_PROCESSES = 3
+"""Of a set in a heat; a `bench` has as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,15 @@ class Progress:
     void: int = 0
     runs: list[str] = field(default_factory=list)
     begun: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    room: int = MOST_PROCESSES * POOL
+    """Processes whose inputs the GPU's memory holds at once."""
+    checked: bool = False
+    """Whether a heat compares every element: then only what may win is verified besides."""
 
     @classmethod
-    def of(cls, sets: Sequence[TunableSet], journal: Journal) -> Progress:
+    def of(cls, sets: Sequence[TunableSet], journal: Journal, *, checked: bool) -> Progress:
         """Read what the journal says; ProtocolError if a heat is not as it was filed."""
-        known = cls(tuple(sets))
+        known = cls(tuple(sets), checked=checked)
         errors: Counter[str] = Counter()
         for event in journal.events:
             kind = event["event"]
@@ -59,6 +65,7 @@ class Progress:
             elif kind in ("verified", "heat", "void", "dropped"):
                 known.begun.pop(str(event["run"]), None)
                 known._judged(event, errors)
+                known.room = int(event.get("room", known.room))
                 if kind == "heat":
                     known._measured(event, journal)
                 if kind in ("heat", "void"):
@@ -80,23 +87,56 @@ class Progress:
         return [s for s in self.sets if s.id not in self.tried]
 
     def left_to_verify(self) -> list[TunableSet]:
-        return [s for s in self.in_the_running() if s.id not in self.verified]
+        """Return what is to be verified before the next heat: all sets; where heats compare every
+        element the defaults first, and in the end what may win.
+        """
+        left = [s for s in self.in_the_running() if s.id not in self.verified]
+        if not self.checked:
+            return left
+        if left and left[0].id == self.default:
+            return left[:1]
+        standings = self.standings()
+        if standings.next_heat(POOL) is not None:
+            return []
+        may_win = (Standing.BEST, Standing.LEVEL)
+        return [s for s in left if standings.placed[s.id].standing in may_win]
 
     def in_the_running(self) -> list[TunableSet]:
         return [s for s in self.sets if s.id in self.tried and s.id not in self.bad]
 
+    def racing(self) -> list[str]:
+        running = [s.id for s in self.in_the_running()]
+        return running if self.checked else [name for name in running if name in self.verified]
+
     def standings(self) -> Standings:
-        """Return where each verified set stands, by the heats in the last heat's environment."""
-        racing = [s.id for s in self.in_the_running() if s.id in self.verified]
+        """Return where each set stands that may be timed, by the heats in the last environment."""
+        racing = self.racing()
         return Standings(racing, self._observations(set(racing)))
 
-    def next_heat(self) -> Heat | None:
-        heat = self.standings().next_heat(POOL)
+    def next_heat(self, *, exhaustive: bool = False) -> Heat | None:
+        """Return the heat to run next; None if the race is over, and every set has all its rounds
+        if it is to be `exhaustive`.
+        """
+        standings, pool = self.standings(), self.pool
+        heat = standings.next_heat(pool, self._sets_in(2))
+        if heat is None and exhaustive:
+            heat = standings.next_exhaustive(pool)
         if heat is None:
             return None
         # After a heat in which all ended with one, each is tried with the best alone.
         doubted = [name for name in heat.sets[1:] if name in self.suspects]
         return Heat((heat.sets[0], doubted[0]), heat.rounds) if doubted else heat
+
+    def processes(self, heat: Heat) -> int:
+        """Return the processes of each set: one for each round, if the memory has room."""
+        return max(1, min(MOST_PROCESSES, heat.rounds, self.room // len(heat.sets)))
+
+    @property
+    def pool(self) -> int:
+        return self._sets_in(1)
+
+    def _sets_in(self, processes: int) -> int:
+        return max(2, min(POOL, self.room // processes))
 
     def rows(self) -> tuple[SweepRow, ...]:
         """Return a row for each set: the timed ones by rank, then the others as they were given."""
@@ -121,7 +161,7 @@ class Progress:
             evidence = tuple(map(str, event["evidence"]))
             return SweepRow(one, phase, outcome, summary, evidence, facts)
         summary = str(event["summary"])
-        if one.id not in self.verified:
+        if one.id not in self.verified and rank is None:
             return SweepRow(one, SweepPhase.BUILT, Outcome.PASS, summary, (), facts)
         if rank is None:
             return SweepRow(
@@ -168,9 +208,9 @@ class Progress:
             self.bad[name] = (SweepPhase(event["phase"]), outcome, str(event["summary"]))
 
     def _judged(self, event: Mapping[str, Any], errors: Counter[str]) -> None:
-        phase = SweepPhase.BUILT if event["event"] == "verified" else SweepPhase.VERIFIED
         for name, (word, summary) in event.get("results", {}).items():
             outcome = Outcome(word)
+            phase = SweepPhase.VERIFIED if name in self.verified else SweepPhase.BUILT
             if outcome is Outcome.PASS and event["event"] == "verified":
                 self.verified.add(name)
             elif outcome in (Outcome.ERROR, Outcome.SKIP):

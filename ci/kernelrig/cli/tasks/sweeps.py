@@ -24,6 +24,7 @@ from kernelrig.cli.tasks.flags import KERNEL, ON, SYSTEM_CUDA
         "on": ON,
         "case": "case of kernel/kernels.yaml that is timed; default: full",
         "explain": "A,B: what differs between two sets of the last sweep: ranks, ids or names",
+        "exhaustive": "measure every set in seven rounds, once the race is over: what racing saves",
         "system_cuda": SYSTEM_CUDA,
         "dry_run": "list the sets and the minutes; compile nothing, connect to no host",
     },
@@ -40,6 +41,7 @@ def sweep(
     on: str = "local",
     case: str = "",
     explain: str = "",
+    exhaustive: bool = False,
     system_cuda: bool = False,
     dry_run: bool = False,
 ) -> Reply:
@@ -58,6 +60,7 @@ def sweep(
         on=on,
         case=case,
         system_cuda=system_cuda,
+        exhaustive=exhaustive,
     )
     if explain:
         return Reply(explain_sets(project_root(), request, name_list("explain", explain)))

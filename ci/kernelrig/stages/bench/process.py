@@ -26,6 +26,9 @@ from kernelrig.stages.harness.reader import read_harness
 from kernelrig.stages.harness.result import Asked
 from kernelrig.stages.record import find_command, read_log, read_text
 
+STOPPED = "it stopped because"
+"""Of a process that another one has ended."""
+
 
 def read_choice(
     stage: Stage,
@@ -72,7 +75,7 @@ def ended_process(
     ended = CommandResult(command.name, EndedBy.EXIT, int(code[1]), seconds=whole.seconds)
     first = _first_to_fail(folder) if int(code[1]) == EXIT_CUDA else ""
     if first not in ("", command.name):
-        return broken(f"it stopped because {first} had failed")
+        return broken(f"{STOPPED} {first} had failed")
     signal = int(code[1]) - 128
     if signal > 0:  # a shell reports 128 + the signal that ended its child
         ended = replace(ended, ended_by=EndedBy.SIGNAL, exit_code=None, signal=signal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from dataclasses import replace
 from pathlib import Path
 
@@ -170,3 +171,17 @@ def test_a_remote_that_breaks_the_rules_is_not_written(tmp_path: Path) -> None:
         "remote 'host' cannot be added: 'sm90a' is not an arch; write it as sm_90a or sm_100a"
     )
     assert not (tmp_path / "remotes.local.yaml").exists()
+
+
+def test_processes_that_add_at_once_keep_one_anothers_entries(tmp_path: Path) -> None:
+    def fill(prefix: str) -> None:
+        for number in range(8):
+            add(tmp_path, Remote(f"{prefix}{number}", "sm_90a", host="203.0.113.7"))
+
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=fill, args=(prefix,)) for prefix in ("a", "b")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert sorted(config.load_remotes(tmp_path)) == [f"{p}{n}" for p in "ab" for n in range(8)]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
@@ -26,8 +30,14 @@ def add_remote(root: Path, remote: Remote, *, replace: bool = False) -> Path:
     """Write `remote` into remotes.local.yaml and return the path of that file.
 
     An entry of the same name and address is updated. One with another address is a ConfigError
-    unless `replace` is set, as for a rented host that came back under a new address.
+    unless `replace` is set, as for a rented host that came back under a new address. One process
+    at a time edits the file: a session rents several hosts at once.
     """
+    with _held(root):
+        return _add(root, remote, replace=replace)
+
+
+def _add(root: Path, remote: Remote, *, replace: bool) -> Path:
     known = load_remotes(root).get(remote.name)
     if known is not None and _address(known) != _address(remote) and not replace:
         place = remote_sources(root)[remote.name]
@@ -48,6 +58,17 @@ def add_remote(root: Path, remote: Remote, *, replace: bool = False) -> Path:
         )
     write_atomic(path, text)
     return path
+
+
+@contextlib.contextmanager
+def _held(root: Path) -> Iterator[None]:
+    """Hold the project's folder, which needs no file of a lock beside the user's."""
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def known_entry(root: Path, remote: Remote) -> Remote | None:

@@ -134,6 +134,49 @@ def test_a_short_launch_varies_more_than_a_long_one(cycles: float, moved: set[st
         assert found == set()
 
 
+LOOKED_UP = {"lts__t_sectors.sum": 3.7e7, "lts__t_sectors_op_read.sum": 2.6e7}
+PLACED = {
+    # of 15 processes of a launch of 165 us on an H100, those that differ most
+    "sm__icc_requests.sum": (165167.0, 163131.0),
+    "lts__t_sector_hit_rate.pct": (79.5295, 72.5128),
+    "lts__t_sector_op_read_hit_rate.pct": (78.6746, 72.0760),
+}
+
+
+def placed(side: int, values: dict[str, tuple[float, float]], looked_up: float = 1) -> CounterSide:
+    """Return a side of such counters, with this part of what is looked up in L2."""
+    counts = {n: Counted(v * looked_up, "sector") for n, v in LOOKED_UP.items()}
+    own = {n: Counted(v[side], "%" if n.endswith("pct") else "") for n, v in values.items()}
+    return CounterSide("x", counters=counts | own)
+
+
+def test_caches_that_ctas_and_warps_share_vary_with_who_comes_first() -> None:
+    assert compare_sides(placed(0, PLACED), placed(1, PLACED)).moved == ()
+
+
+@pytest.mark.parametrize(
+    ("counter", "a", "b"),
+    [
+        ("sm__icc_requests.sum", 165e3, 195e3),
+        ("sm__icc_request_hit_rate.pct", 94.0, 60.0),
+        ("gcc__average_cache_request_hit_rate.pct", 95.0, 61.0),
+        ("lts__t_sector_hit_rate.pct", 79.0, 67.0),
+    ],
+)
+def test_what_moves_further_than_placement_moves_it_is_named(
+    counter: str, a: float, b: float
+) -> None:
+    values = {counter: (a, b)}
+    (moved,) = compare_sides(placed(0, values), placed(1, values)).moved
+    assert moved.counter == counter
+
+
+def test_a_rate_of_few_look_ups_varies_more() -> None:
+    values = {"lts__t_sector_hit_rate.pct": (40.0, 30.0)}
+    assert compare_sides(placed(0, values), placed(1, values)).moved
+    assert not compare_sides(placed(0, values, 1e-3), placed(1, values, 1e-3)).moved
+
+
 @pytest.mark.parametrize(
     "unlike",
     [{"conditions": {"GPU": "NVIDIA B200"}}, {"sm_hz": 1.98e9}],

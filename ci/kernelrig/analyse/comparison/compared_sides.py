@@ -13,6 +13,7 @@ from kernelrig.analyse.comparison.counter_kind import (
     SAMPLE_EVENTS,
     SHARE_OF_SAMPLES,
     Good,
+    base_of,
     good_of,
     group_of,
     is_compared,
@@ -136,7 +137,10 @@ def _moved(
     for name in names:
         if name.startswith(_SAMPLES) or a[name].unit != b[name].unit:
             continue
-        noise = noise_of(name, a[name].unit, cycles).of(a[name].value, b[name].value)
+        base = base_of(name)
+        looked_up = min((s[base].value for s in (a, b) if base in s), default=0.0)
+        kind = noise_of(name, a[name].unit, cycles, looked_up)
+        noise = kind.of(a[name].value, b[name].value)
         group = group_of(name)
         yield from _if_moved(group, name, a[name].unit, a[name].value, b[name].value, noise)
 

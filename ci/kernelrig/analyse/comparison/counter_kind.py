@@ -1,7 +1,7 @@
 """What kind of counter a metric of ncu is: its group, which way is good, and how much it varies.
 
-The noise is that between processes of one build on one H200 (ncu 2025.3.1, clocks left alone),
-with room: counters are many, and a comparison of a build with itself must name none of them.
+The noise is that between processes of one build on an H200 and on an H100 (ncu 2025.3.1, clocks
+left alone), with room: counters are many, and a comparison of a build with itself must name none.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ class Noise:
         """Return the noise of what is by the cycles of a launch that takes so many; 0 = unknown."""
         return replace(self, share=self.share + times * START_CYCLES / cycles) if cycles else self
 
+    def of_share(self, count: float) -> Noise:
+        """Return the noise of a share of so many, in percent: that of few is of few events."""
+        by_count = CACHED.least + CACHED.events * math.sqrt(count)
+        return replace(self, least=self.least + 100 * by_count / count) if count else self
+
 
 EXACT = Noise(0.0)
 PROGRAM = Noise(0.005, least=64)
@@ -57,6 +62,12 @@ WRITTEN_BACK = Noise(0.12, least=512 << 10)
 """Bytes that L2 writes to DRAM, which depends on what else it has to keep."""
 PERCENT = Noise(0.06, least=0.75)
 """Of what is in per cent: of a peak, of hits, of warps."""
+HITS = replace(PERCENT, share=CACHED.share)
+"""A rate of hits varies as the hits do: which of several accesses misses is a matter of order."""
+FETCHES = Noise(0.10, events=8, least=2000)
+"""Requests for instructions and constants: warps that are close to each other share one."""
+FETCH_HITS = Noise(0.25, least=5.0)
+"""Of them, which miss a few times an SM: the first warps of a launch, and what it finds there."""
 RATIO = Noise(0.10, least=0.02)
 STALL_RATIO = Noise(0.20, least=0.05)
 FETCH_RATIO = Noise(0.5, least=0.5)
@@ -68,6 +79,8 @@ SAMPLE_EVENTS = 5.0
 FETCH_SHARE_OF_SAMPLES = 0.5
 """Of samples of warps without an instruction or constant."""
 
+_FETCHED = re.compile(r"(?:^|_)(?:icc|gcc|imc|idc)_")
+_HIT_RATE = "_hit_rate.pct"
 _NEVER = re.compile(
     r"profiler__|device__|numa__|nvlink__|pcie__|c2clink__|ctc__|launch__(?:stack|uses|context|func)"
     r"|.*(?:sysmem|_ecc|peer|ltcfabric|_gcc|srcunit_l1|lrc__|fbpa__|_idc|idc__)"
@@ -115,15 +128,30 @@ def good_of(name: str) -> Good:
     return next((good for of, good in _GOOD if re.match(of, name)), Good.NEITHER)
 
 
-def noise_of(name: str, unit: str, cycles: float = 0.0) -> Noise:
-    """Return how much a counter varies from process to process, in a launch of `cycles`."""
+def base_of(name: str) -> str:
+    """Return the count that a rate of hits is of: what is looked up; nothing for other counters."""
+    if not name.endswith(_HIT_RATE):
+        return ""
+    return name.removesuffix(_HIT_RATE).replace("__t_sector", "__t_sectors") + ".sum"
+
+
+def noise_of(name: str, unit: str, cycles: float = 0.0, looked_up: float = 0.0) -> Noise:
+    """Return how much a counter varies from process to process, in a launch of `cycles`.
+
+    `looked_up` is the count that a rate of hits is of; 0 = unknown.
+    """
     if name.startswith("launch__"):
         return EXACT
     if "stalled_no_instruction" in name or "stalled_imc_miss" in name:
         return FETCH_RATIO.of_launch(cycles)
     if "issue_stalled" in name or "warp_latency" in name:
         return STALL_RATIO.of_launch(cycles, times=2)
-    if unit == "%" or name.endswith(".pct") or ".pct_of_peak" in name:
+    is_percent = unit == "%" or name.endswith(".pct") or ".pct_of_peak" in name
+    if _FETCHED.search(name) and "cycles" not in name:
+        return FETCH_HITS if is_percent else FETCHES
+    if name.endswith(_HIT_RATE):
+        return HITS.of_share(looked_up)
+    if is_percent:
         return PERCENT.of_launch(cycles if "peak_sustained" in name else 0.0)
     if ".per_" in name or "/" in unit:
         return (RATE if "per_second" in name else RATIO).of_launch(cycles)

@@ -27,8 +27,8 @@ _LANES_USED = 0.75
 _ACCESSES = ("LDG", "STG", "LDS", "STS", "LD", "ST", "RED", "REDG", "ATOMG")
 _BRANCHES = ("BRA", "BRX", "JMP", "EXIT", "RET", "CALL", "BREAK", "BSYNC", "BSSY", "WARPSYNC")
 _ATOMICS = ("RED", "REDG", "ATOM", "ATOMG", "ATOMS")
-_WARM_L2 = 1.25
-"""Of the peak of its sectors as ncu counts them: what L2 reaches that hits."""
+_WARM_L2 = 1.1
+"""Of the peak of its sectors as ncu counts them: what L1s get that ask L2 together for the same."""
 _SECTORS_A_CYCLE = 3.0
 """Of global memory, by an L1: as was seen where lanes load from 32 sectors."""
 _PARTLY_WRITTEN = 2.25
@@ -175,17 +175,18 @@ def local_memory(e: Evidence) -> Iterator[CostCause]:
     waits = {t.at for t in e.source.top if any(w in t.waits_for for w in ("LDL", "STL"))}
     base = e.code[0].address
     local = [c for c in e.code if opcode(c.sass) in ("LDL", "STL")]
-    stalls = e.stalled(
+    stalls = e.held_up(
         lambda c: waiting(c) if c.address - base in waits or opcode(c.sass) in ("LDL", "STL") else 0
     )
     accesses = sum(e.executed(o) for o in (*_ACCESSES, "LDL", "STL"))
-    l1 = max(e.units.get("l1", 0.0), e.units.get("l2", 0.0)) * count / accesses
+    l1 = e.units.get("l1", 0.0) * count / accesses
+    l2 = e.units.get("l2", 0.0) * _local_share_of_l2(e, count / accesses)
     issue = e.units.get("issue", 0.0) * count / max(1, sum(c.executed for c in e.code))
     yield from estimated(
         "local-memory",
         "registers are spilled, or an array is indexed at run time: both are in local memory",
         "fewer values that live at once, more registers a thread, indices known when compiled",
-        max(stalls + issue, l1),
+        max(stalls + issue, l1, l2),
         most_saved(e, "l1", "dram", "issue"),
         places(sorted(local, key=lambda c: -c.executed)),
         local_percent_of_accesses=100 * count / accesses,
@@ -193,9 +194,25 @@ def local_memory(e: Evidence) -> Iterator[CostCause]:
     )
 
 
+def _local_share_of_l2(e: Evidence, otherwise: float) -> float:
+    """Return the share of what L1s ask L2 for that is local memory: all stores, loads that miss."""
+    local = "l1tex__t_sectors_pipe_lsu_mem_local_op_"
+    stored, missed = e.value(f"{local}st.sum"), e.value(f"{local}ld_lookup_miss.sum")
+    asked = asked_of_l2(e)
+    return min(1.0, (stored + missed) / asked) if stored and asked else otherwise
+
+
+def asked_of_l2(e: Evidence) -> float:
+    """Return the sectors that L1s ask L2 for. L2 counts those of its far half once more."""
+    read, written = (
+        e.value(f"l1tex__m_{way}_bytes.sum") for way in ("xbar2l1tex_read", "l1tex2xbar_write")
+    )
+    return (read + written) / _SECTOR_BYTES
+
+
 def fences(e: Evidence) -> Iterator[CostCause]:
     held = [c for c in e.code if opcode(c.sass) in _FENCES and c.executed]
-    stalls = e.stalled(
+    stalls = e.held_up(
         lambda c: waiting(c) if opcode(c.sass) in _FENCES else c.stalls.get("membar", 0)
     )
     if not held:
@@ -287,17 +304,20 @@ def reads_again(e: Evidence) -> Iterator[CostCause]:
     held = e.value("profiler__replayer_bytes_mem_accessible.max")
     if not held or read <= 1.2 * held:
         return
-    # The same sectors still come from L2, which counts those of its far half twice.
+    # The same sectors still come from L2, which has those of its far half near by then.
     sectors = e.value("lts__t_sectors.avg.pct_of_peak_sustained_elapsed") / 100
-    most = min(most_saved(e, "dram"), 1.0 - sectors / _WARM_L2)
+    looked_for = e.value("lts__t_sectors.sum")
+    once = min(1.0, asked_of_l2(e) / looked_for) if looked_for else 0.0
+    most = min(most_saved(e, "dram"), 1.0 - sectors * (once or 1.0) / _WARM_L2)
     share = 1.0 - held / read
+    # Where memory is not full, what is read again costs little: others wait for latency.
     use = max(e.units.get("dram", 0.0), e.units.get("l2", 0.0))
-    stalls = e.stalled_for("long_sb") * share * rising(use, *_FULL_MEMORY)
+    full = rising(use, *_FULL_MEMORY)
     yield from estimated(
         "reads-again",
         "L2 does not keep what is used again: DRAM reads the same bytes several times",
         "an order of tiles by which CTAs that run together share operands",
-        max(e.units.get("dram", 0.0) * share, stalls),
+        max(e.units.get("dram", 0.0), e.stalled_for("long_sb")) * share * full,
         most,
         (),
         dram_read_bytes=read,

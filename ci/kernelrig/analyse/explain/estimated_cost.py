@@ -11,8 +11,12 @@ peak once caches are warm.
 The interval ends at the estimate times the square root of two, or at that most, and is no wider
 than a factor of two, in the time that is saved and in how many times as fast the launch becomes.
 All of it follows from the counters: neither the kernel's name nor the one of a source is looked at.
-What is said here of L2, power and stalls was set on kernels slowed for one known cause each, on one
-H200.
+What is said here of L2, power and stalls was set on kernels slowed for one known cause each, on an
+H200 and an H100.
+
+Two bounds that are both near do not overlap without gaps: what is left is taken as the root of the
+sum of their squares. So it is of barriers (what warps do without them, and the next unit), and of a
+ring of copies where the tensor pipe and DRAM are both busy.
 """
 
 from __future__ import annotations

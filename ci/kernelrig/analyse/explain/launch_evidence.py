@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelrig.analyse.source import EXECUTED, analyse_source, launch_counters
 from kernelrig.errors import ProtocolError
@@ -131,6 +131,15 @@ class Evidence:
         )
         return self.idle * sum(map(count, self.code)) / all_stalls if all_stalls else 0.0
 
+    def held_up(self, count: Callable[[CountedInstruction], float]) -> float:
+        """Return what `stalled` does, and as large a share of the waits at barriers.
+
+        Warps wait at a barrier for those that a cause holds up: those waits go with it.
+        """
+        barrier = self.stalled_for("barrier")
+        others = self.stalled(lambda c: count(replace(c, stalls=_without_barrier(c))))
+        return others * self.idle / (self.idle - barrier) if barrier < self.idle else 0.0
+
     def samples(self, count: Callable[[CountedInstruction], float]) -> float:
         """Return the share of the warps' time that `count` counts samples of, 0 to 1."""
         every = sum(n for c in self.code for n in c.stalls.values())
@@ -155,6 +164,10 @@ class Evidence:
         """Return the cycles that all warps together spent stalled for a reason of ncu's metrics."""
         name = f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
         return self.value(name) * self.value("smsp__inst_executed.sum", EXECUTED)
+
+
+def _without_barrier(c: CountedInstruction) -> dict[str, int]:
+    return {reason: n for reason, n in c.stalls.items() if reason != "barrier"}
 
 
 def gather(launch: ProfiledLaunch) -> Evidence:

@@ -14,17 +14,13 @@ from kernelrig.analyse.explain.estimated_cost import (
     places,
     waiting,
 )
-from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode, rising
+from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode
 from kernelrig.model import BarrierWait, CostCause, CountedInstruction
 
 _LONG_WAIT = 1000.0
 """Cycles of a warp at a barrier, beyond which others work alone meanwhile."""
 _IDLE, _STANDS = 0.35, 0.8
 """Shares of a CTA's warps, and of the samples of warps that do nothing but wait."""
-_FULL_MEMORY = (0.6, REACHABLE)
-"""Busy shares of L2 or DRAM, from which on barriers cost less, and at which they cost nothing."""
-_UNEVEN = 0.8
-"""Of what warps wait at barriers: the rest they would wait elsewhere, being uneven."""
 _SHARED = ("LDS", "STS")
 _ELECTED, _DIVERGED = 1.5, 0.75
 """Lanes that execute what a role elects one for, and the share below which others wait for them."""
@@ -106,28 +102,37 @@ def barriers(e: Evidence) -> Iterator[CostCause]:
     waits = e.samples(
         lambda c: c.stalls.get("barrier", 0) if not products or c.address in behind else 0
     )
-    # What others can issue meanwhile costs nothing, nor all of it where warps are not as even.
-    stalls = waits * (1.0 - e.hidden) * _UNEVEN
-    # Where memory is full, warps would wait for it in place of the barrier.
-    full = rising(max(e.units.get("l2", 0.0), e.units.get("dram", 0.0)), *_FULL_MEMORY)
-    stalls *= 1.0 - full
+    # Without them warps come to wait for each other at the unit that is busy next.
+    relieved = _units_of_one(e)
+    saved = 1.0 - math.hypot(1.0 - waits, _next_busy(e, relieved))
     cycles = e.warp_cycles("barrier") / passes
-    long = cycles > _LONG_WAIT
+    arrivals = sum(c.executed for c in held if c.sass.partition("BAR.")[2].startswith("ARV"))
+    long = cycles > _LONG_WAIT or arrivals > passes / 4
     yield from estimated(
         "serial-section" if long else "many-barriers",
-        "warps wait long at a barrier for a part that few of them do"
+        "warps wait at a barrier for a part that others do meanwhile: they take turns"
         if long
         else "warps meet at barriers so often that they stand there much of the time",
         "let all warps share the part, or let others go on meanwhile: buffers in turn, an mbarrier"
         if long
         else "leave out barriers between steps that touch different data; __syncwarp where one"
         " warp's lanes alone exchange data",
-        stalls,
-        most_saved(e, *_units_of_one(e)),
+        saved,
+        most_saved(e, *relieved),
         places(sorted(held, key=lambda c: -c.samples)),
         time_percent=100 * waits,
         cycles_a_pass=cycles,
     )
+
+
+def _next_busy(e: Evidence, relieved: tuple[str, ...]) -> float:
+    """Return the busy share of the unit that warps wait for next, of what it reaches.
+
+    Warps feed a tensor pipe that goes on while they wait: it only limits what is saved.
+    """
+    arithmetic = max(e.units.get(u, 0.0) for u in ("issue", "alu", "fma", "fp64", "special"))
+    memory = max(e.units.get(u, 0.0) for u in ("l1", "l2", "dram") if u not in relieved)
+    return max(arithmetic if "issue" not in relieved else 0.0, memory / REACHABLE)
 
 
 def _units_of_one(e: Evidence) -> tuple[str, ...]:
@@ -161,6 +166,8 @@ def short_ring(e: Evidence) -> Iterator[CostCause]:
         at += places(held)
     if not (copies or e.executed("UTMALDG", "UBLKCP")) or not share:
         return
+    # A tensor pipe and DRAM that are both busy wait for each other in turn, at any depth.
+    both = math.hypot(e.units.get("tensor", 0.0), e.units.get("dram", 0.0)) / REACHABLE
     free = e.value("device__attribute_max_shared_memory_per_multiprocessor") - e.value(
         "launch__shared_mem_per_block_allocated"
     ) * max(1, _ctas(e))
@@ -169,7 +176,7 @@ def short_ring(e: Evidence) -> Iterator[CostCause]:
         "warps wait for data of asynchronous copies: too few are on their way",
         "more stages in the ring, or start the copies earlier",
         share * e.idle,
-        most_saved(e),
+        min(most_saved(e), 1.0 - both),
         at,
         wait_percent=100 * share,
         free_shared_bytes=max(0.0, free),
@@ -246,13 +253,14 @@ def uneven_sms(e: Evidence) -> Iterator[CostCause]:
     elapsed = e.value("sm__cycles_elapsed.max")
     if not average or not longest or not elapsed:
         return
-    # What starting and ending a launch takes is no matter of the grid.
-    lost = (longest - average) / elapsed
+    # What starting and ending a launch takes is no matter of the grid. ncu counts both in a pass of
+    # their own, which may be longer than the one of the elapsed cycles.
+    lost = (longest - average) / max(elapsed, longest)
     yield from estimated(
         "uneven-sms",
         "some SMs end early: the grid does not fill them evenly",
         "tiles or a persistent grid by which each SM gets the same work",
-        lost,
+        lost * e.idle_cost,
         most_saved(e),
         (),
         waves=e.value("launch__waves_per_multiprocessor"),

@@ -66,6 +66,8 @@ class Link:
         arrives = 0.0
         with contextlib.suppress(OSError):
             while data := source.recv(_CHUNK):
+                # As the client does: an acknowledgement that is delayed holds the next packet back.
+                source.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
                 # TCP delivers in order: what follows a lost segment waits for it.
                 arrives = max(arrives, time.monotonic() + self.weather.held_s())
                 under_way.put((arrives, data))

@@ -60,7 +60,7 @@ def hostile_python(folder: Path, script: str) -> str:
     told.write_text(script)
     words = shlex.join([sys.executable, str(agent), str(told)])
     # The real one is called as `python -c BOOT SIZE`.
-    python.write_text(f'#!/bin/sh\nexec {words} "$3"\n')
+    python.write_text(f'#!/bin/sh\nexec {words} "$4"\n')
     python.chmod(0o755)
     return str(python)
 

@@ -6,6 +6,7 @@ number of bytes, in either direction.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shlex
@@ -115,12 +116,14 @@ class LocalOpener:
     def opened(self) -> int:
         return len(self.channels)
 
-    def open(self, argv: Sequence[str]) -> LocalChannel:
+    def open(self, argv: Sequence[str], *, first: bytes = b"") -> LocalChannel:
         reads = self.reads.pop(0) if self.reads else None
         writes = self.writes.pop(0) if self.writes else None
         path = f"{self.path}:{os.environ['PATH']}" if self.path else os.environ["PATH"]
         line = f"{self.before}exec {shlex.join(argv)}"
         self.channels.append(LocalChannel(line, {**os.environ, "PATH": path}, reads, writes))
+        with contextlib.suppress(LinkLost):  # it ended: how, its exit says
+            self.channels[-1].write(first)
         return self.channels[-1]
 
 
@@ -156,8 +159,9 @@ class LocalHost:
         )
 
     def link(self, give_up_s: float = 20.0, idle_s: float = IDLE_S) -> HostLink:
-        limits = {"give_up_s": give_up_s, "idle_s": idle_s}
-        link = connect_host(self.opener, self.remote, retry_s=0.0, **limits)
+        link = connect_host(
+            self.opener, self.remote, retry_s=0.0, give_up_s=give_up_s, idle_s=idle_s
+        )
         self.links.append(link)
         return link
 

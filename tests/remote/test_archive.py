@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import ast
-import io
+import json
 import os
 import subprocess
 import sys
-import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
-from kernelrig.remote.archive import AGENT, BOOT, agent_archive
+from kernelrig.remote.agent.packed import packed
+from kernelrig.remote.archive import AGENT, BOOT, BOOT_FLAGS, agent_archive
+from kernelrig.remote.protocol import MARKER
 
 
 def test_the_agent_packs_to_the_same_bytes_twice() -> None:
     assert agent_archive.__wrapped__() == agent_archive.__wrapped__()
-    with zipfile.ZipFile(io.BytesIO(agent_archive())) as archive:
-        entries = archive.infolist()
-    assert {e.date_time for e in entries} == {(1980, 1, 1, 0, 0, 0)}
-    names = [e.filename for e in entries]
+    names = list(json.loads(zlib.decompress(agent_archive())))
     assert names == sorted(names)
+    assert "agent/serve.py" in names
 
 
 def test_two_checkouts_of_one_commit_send_the_same_bytes(
@@ -41,23 +41,39 @@ def test_the_boot_line_passes_every_login_shell_and_an_old_parser() -> None:
     ast.parse(BOOT, feature_version=(3, 7))
 
 
-def test_the_archive_beside_the_run_says_what_it_knows(tmp_path: Path) -> None:
-    beside = tmp_path / "agent.pyz"
-    beside.write_bytes(agent_archive())
+def test_the_packed_agent_says_what_it_knows(tmp_path: Path) -> None:
+    beside = tmp_path / "idle.pyz"
+    beside.write_bytes(packed(json.loads(zlib.decompress(agent_archive()))))
     done = subprocess.run(
-        [sys.executable, beside, "serve", ".", "0"], capture_output=True, text=True, check=False
+        [sys.executable, beside, "serve", "."], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (
         1,
-        "unknown mode 'serve' of the agent; known: here, job, probe, run, watch\n",
+        "unknown mode 'serve' of the agent; known: here, job, probe, watch\n",
     )
+
+
+def test_a_module_in_the_home_of_the_login_is_not_taken_for_one_of_python(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('of the home')")
+    done = subprocess.run(
+        [sys.executable, *BOOT_FLAGS, "-c", BOOT, str(len(agent_archive()))],
+        input=agent_archive(),
+        capture_output=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, MARKER)
 
 
 def test_an_archive_torn_on_its_way_starts_nothing() -> None:
     half = agent_archive()[:-100]
     done = subprocess.run(
-        [sys.executable, "-c", BOOT, str(len(half))], input=half, capture_output=True, check=False
+        [sys.executable, *BOOT_FLAGS, "-c", BOOT, str(len(half))],
+        input=half,
+        capture_output=True,
+        check=False,
     )
     assert done.returncode == 1
     assert done.stdout == b""
-    assert done.stderr.endswith(b"BadZipFile: File is not a zip file\n")
+    said = b"Error -5 while decompressing data: incomplete or truncated stream"
+    assert done.stderr.endswith(b"zlib.error: " + said + b"\n")

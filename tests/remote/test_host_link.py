@@ -54,7 +54,9 @@ def test_a_host_without_python_is_one_sentence(host: LocalHost) -> None:
 
 def test_an_old_python_is_named_with_its_version(host: LocalHost) -> None:
     script = "import sys; sys.version_info = (3, 6, 8); exec(sys.argv.pop(1))"
-    old = host.file("old/python", f"#!/bin/sh\nshift\nexec {PYTHON} -c '{script}' \"$@\"\n", 0o755)
+    old = host.file(
+        "old/python", f"#!/bin/sh\nshift 2\nexec {PYTHON} -c '{script}' \"$@\"\n", 0o755
+    )
     remote = type(host.remote)("host", "sm_90a", python=str(old))
     with pytest.raises(RemoteError) as error:
         connect_host(host.opener, remote)
@@ -382,10 +384,10 @@ class GoneOpener(LocalOpener):
 
     gone = False
 
-    def open(self, argv: Sequence[str]) -> LocalChannel:
+    def open(self, argv: Sequence[str], *, first: bytes = b"") -> LocalChannel:
         if self.gone:
             raise LinkLost("host: connection refused")
-        return super().open(argv)
+        return super().open(argv, first=first)
 
 
 class ClosedOpener(LocalOpener):
@@ -393,13 +395,13 @@ class ClosedOpener(LocalOpener):
 
     asked = 0
 
-    def open(self, argv: Sequence[str]) -> LocalChannel:
+    def open(self, argv: Sequence[str], *, first: bytes = b"") -> LocalChannel:
         self.asked += 1
         if self.asked > 1:
             raise RemoteError(
                 "the host key of host changed", "this may be a man-in-the-middle attack"
             )
-        return super().open(argv)
+        return super().open(argv, first=first)
 
 
 def test_a_link_that_is_refused_is_not_asked_for_again(host: LocalHost) -> None:

@@ -2,59 +2,72 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 import subprocess
+from pathlib import Path
 
 import pytest
-from kernelrig.remote.protocol import HostRefused
+from kernelrig.remote.host_link import HostLink
+from kernelrig.remote.job import job_record
+from kernelrig.remote.protocol import AgentSession, HostRefused
 
-from tests.remote.local_host import PYTHON, LocalHost, job, shell
+from tests.remote.local_host import Event, LocalHost, job, shell
 
 
-def starts_with(host: LocalHost, script: str) -> str:
-    """Start a run whose daemon is `script` in place of python, and return the refusal.
-
-    The agent starts itself anew by the path of its interpreter: a link to this one, replaced once
-    the client's session runs.
-    """
-    python = host.folder / "bin/python"
-    python.parent.mkdir()
-    python.symlink_to(PYTHON)
-    host.python = str(python)
-    link = host.link()
-    python.unlink()
-    if script:
-        python.write_text(f"#!/bin/sh\n{script}\n")
-        python.chmod(0o755)
+def refused(host: LocalHost, link: HostLink) -> str:
     with pytest.raises(HostRefused) as error:
         link.launch("run-1", [job("smoke", shell("a", ":"))], {}, stop_at_first=False)
     assert not (host.workdir / "runs/run-1").exists()
     return error.value.message
 
 
-@pytest.mark.parametrize(
-    ("script", "said"),
-    [
-        ("kill -SEGV $$", "python was ended by SIGSEGV: it printed nothing"),
-        (
-            "echo trouble >&2; kill -KILL $$",
-            "python was ended by SIGKILL (the kernel does that when memory is short): trouble",
-        ),
-        ("echo 'no module named os' >&2; exit 3", "python exited with 3: no module named os"),
-        ("", "{python} cannot be started: No such file or directory: it printed nothing"),
-    ],
-)
-def test_a_python_that_does_not_detach_is_named_with_its_last_words(
-    host: LocalHost, script: str, said: str
+def children_of(pid: int) -> list[int]:
+    return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_what_starts_runs_may_be_killed_and_the_next_connection_has_its_own(
+    host: LocalHost,
 ) -> None:
-    told = said.format(python=host.folder / "bin/python")
-    assert starts_with(host, script) == f"host: the agent did not start: {told}"
+    """As the kernel does when memory is short."""
+    link = host.link()
+    (standby,) = children_of(host.opener.channels[0].process.pid)
+    os.kill(standby, signal.SIGKILL)
+    told = (
+        "host: the agent did not start: the process that starts it is gone (Broken pipe):"
+        " has the host no memory left?: it printed nothing"
+    )
+    assert refused(host, link) == told
+    host.link().launch("run-1", [job("smoke", shell("a", ":"))], {}, stop_at_first=False)
 
 
-def test_an_agent_that_detached_and_died_is_named_at_once(host: LocalHost) -> None:
-    """As one that the kernel kills for its memory: nothing of it is left to wait for."""
-    said = starts_with(host, "(sleep 0.1; echo 'MemoryError' >&2) &")
-    told = "it ended before its first line: MemoryError"
-    assert said == f"host: the agent did not start: {told}"
+def test_an_agent_that_dies_at_its_start_is_named_at_once_with_its_last_words(
+    host: LocalHost,
+) -> None:
+    damaged = {**job_record("run-1", ()), "visible": 7}
+    with AgentSession(host.opener, host.remote) as session:
+        session.ask({"op": "hello", "workdir": str(host.workdir)})
+        with pytest.raises(HostRefused) as error:
+            session.ask({"op": "launch", "job": damaged})
+    why = "it ended before its first line: TypeError: str expected, not int"
+    assert error.value.message == f"host: the agent did not start: {why}"
+    assert not (host.workdir / "runs/run-1").exists()
+
+
+def test_what_stands_by_ends_with_the_connection_and_the_run_goes_on(host: LocalHost) -> None:
+    link = host.link()
+    (standby,) = children_of(host.opener.channels[0].process.pid)
+    waits = shell("a", "while [ ! -e go ]; do sleep 0.01; done", 20.0)
+    link.launch("run-1", [job("smoke", waits)], {}, stop_at_first=False)
+    ends = os.pidfd_open(standby)
+    link.close()
+    assert select.select([ends], [], [], 20)[0]
+    os.close(ends)
+    (host.workdir / "runs/run-1/stages/01-smoke/go").touch()
+    events: list[Event] = []
+    host.link().follow("run-1", events.append, ())
+    assert events[-1]["event"] == "finished"
 
 
 def test_a_full_disk_is_the_reason_given(small_host: LocalHost) -> None:

@@ -144,6 +144,7 @@ class Link:
     """A host that has every blob already: it records the requests, or fails as told."""
 
     host_key = "SHA256:shown"
+    began, held_s = 0.0, 12.3456
 
     def __init__(self, **failures: Exception) -> None:
         self.failures = failures

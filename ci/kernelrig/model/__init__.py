@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from kernelrig.model.history import Observed, RunEntry, Trend, TrendPoint
     from kernelrig.model.host import (
         GpuBusy,
+        GpuSpeed,
         Host,
         HostRun,
         RecordedRemote,
@@ -249,6 +250,7 @@ __all__ = [
     "Function",
     "FunctionResources",
     "GpuBusy",
+    "GpuSpeed",
     "Host",
     "HostClass",
     "HostNote",

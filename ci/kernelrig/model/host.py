@@ -56,6 +56,35 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuSpeed:
+    """What a GPU gave in 3 s of load by our own program: copies in its memory, products of bf16.
+
+    Rates are means over the batches that were measured, and those of the slowest batch; None where
+    there is none: `trouble` says why, and `broken` whether the GPU is to blame. Clock, power and
+    temperature are of the products, `throttle_reasons` all bits that NVML showed meanwhile.
+    `differing_ctas` computed something else than the others did from the same numbers. It holds for
+    this GPU, driver and boot of the host.
+    """
+
+    name: str = ""
+    copy_bytes_per_s: float | None = None
+    copy_bytes_least_per_s: float | None = None
+    tensor_flop_per_s: float | None = None
+    tensor_flop_least_per_s: float | None = None
+    differing_ctas: int = 0
+    sm_mhz: int | None = None
+    power_w: float | None = None
+    temperature_c: int | None = None
+    throttle_reasons: str = ""
+    trouble: str = ""
+    broken: bool = False
+    uuid: str = ""
+    driver: str = ""
+    boot: str = ""
+    measured_utc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """What the probe saw on the host, before anything was shipped. Empty strings: not found.
 
@@ -65,7 +94,7 @@ class Host:
     number and text; None where that cannot be read. `leased` are the UUIDs of the GPUs that a run
     has for itself, `visible_devices` its CUDA_VISIBLE_DEVICES where we set it. `shared_power`: it
     measured times while others could use the other GPUs. `clock_ahead_s` is against ours, None
-    unknown.
+    unknown. `speed` is what its GPU gave under load, if that was measured.
     """
 
     hostname: str
@@ -90,6 +119,7 @@ class Host:
     leased: tuple[str, ...] = ()
     visible_devices: str = ""
     shared_power: bool = False
+    speed: GpuSpeed | None = None
 
     @property
     def gpu(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def connect(remote: Remote, *, root: Path, host_key: str = "") -> Iterator[HostLink]:
+def connect(
+    remote: Remote, *, root: Path, host_key: str = "", to_ship: Mapping[str, Path] | None = None
+) -> Iterator[HostLink]:
     """Yield the link to `remote`; an embedded host is served as long as the link is open.
 
     `root` is the repository, against which a relative identity_file is read. `host_key` is the
-    fingerprint of the only key that the host may show, empty where any that is known will do.
+    fingerprint of the only key that the host may show, empty where any that is known will do. With
+    `to_ship` the host is asked for its facts, and which of these files it lacks, as it is reached.
     """
     # Fabric takes 0.2 s to import, asyncssh 0.3 s: each only where it is used.
     from kernelrig.remote.host_link import connect_host
@@ -48,6 +51,7 @@ def connect(remote: Remote, *, root: Path, host_key: str = "") -> Iterator[HostL
             boot_s=remote.boot_s,
             give_up_s=remote.give_up_s,
             answer_s=remote.answer_s,
+            to_ship=to_ship,
         )
         stack.callback(link.close)
         link.host_key = "" if embedded else session.host_key

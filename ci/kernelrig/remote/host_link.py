@@ -9,25 +9,39 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
-from kernelrig.files.rundir import sha256_file
-from kernelrig.model import DeviceKind, Host, HostRun, Remote, Shipped, StageJob
+from kernelrig.errors import IncompleteError, ProtocolError
+from kernelrig.files.rundir import sha256_file, utc_now
+from kernelrig.files.validation import convert
+from kernelrig.model import DeviceKind, GpuSpeed, Host, HostRun, Remote, Shipped, StageJob
 from kernelrig.remote.follow_deadline import FollowDeadline, stopped_agent
 from kernelrig.remote.host_files import AGENT_BYTES, Limits
 from kernelrig.remote.host_reply import checked_value, read_facts
 from kernelrig.remote.host_run_list import host_runs
 from kernelrig.remote.job import TimeLimit, before_unmeasured, job_record
 from kernelrig.remote.journal import told_event
-from kernelrig.remote.protocol import ANSWER_S, IDLE_S, AgentSession, AgentSilent, HostRefused
-from kernelrig.remote.ssh.channel import LinkLost, Opener
-from kernelrig.remote.transfer import Missing, RunFetch, send_missing
+from kernelrig.remote.persistent_link import PersistentLink
+from kernelrig.remote.protocol import (
+    ANSWER_S,
+    IDLE_S,
+    AgentSession,
+    AgentSilent,
+    Frame,
+    HostRefused,
+)
+from kernelrig.remote.ssh.channel import Opener
+from kernelrig.remote.transfer import (
+    Missing,
+    RunFetch,
+    manifest_request,
+    need_request,
+    send_missing,
+)
 from kernelrig.terminal.log import say
 
-LONGEST_PAUSE_S = 10.0
 MOST_EVENTS = 100_000
 MOST_BYTES = 2 * AGENT_BYTES
 """What a host may tell of a run while it is followed: some events for each command, all short."""
@@ -35,8 +49,7 @@ MOST_BYTES = 2 * AGENT_BYTES
 MOST_FACTS_BYTES = 256 << 10
 MOST_NOTES, MOST_NOTE = 20, 500
 QUEUE_POLL_S = 1.0
-
-T = TypeVar("T")
+FACTS: Frame = {"op": "facts"}
 
 
 def connect_host(
@@ -48,56 +61,29 @@ def connect_host(
     retry_s: float = 0.5,
     answer_s: float = ANSWER_S,
     idle_s: float = IDLE_S,
+    to_ship: Mapping[str, Path] | None = None,
 ) -> HostLink:
     """Start the agent on the host; any failure to start it is an error of one sentence.
 
     A host that does not answer is tried again for `boot_s`. `answer_s` limits the work on one
     reply, while the agent shows that it is alive. The agent on a connection on which no request
-    came for `idle_s` ends; the next request connects again.
+    came for `idle_s` ends; the next request connects again. With `to_ship` the host is asked for
+    its facts, and which of these files it lacks, together with the first request.
     """
-    return HostLink(opener, remote, boot_s, give_up_s, retry_s, answer_s, idle_s)
+    ahead = [] if to_ship is None else [FACTS, need_request(to_ship)]
+    return HostLink(opener, remote, boot_s, give_up_s, retry_s, answer_s, idle_s, ahead)
 
 
-class HostLink:
-    """The link to one host. `give_up_s` limits how long we reconnect without any progress.
+class HostLink(PersistentLink):
+    """The link to one host: what may be asked of it. A run that is `timed` leases all its GPUs."""
 
-    `boot_s` is that limit for the first connection. `host_key` is the fingerprint of the key that
-    the host showed, empty for an embedded host. A run that is `timed` leases all GPUs of the host.
-    """
-
-    host_key = ""
     timed = False
 
-    def __init__(
-        self,
-        opener: Opener,
-        remote: Remote,
-        boot_s: float,
-        give_up_s: float,
-        retry_s: float,
-        answer_s: float,
-        idle_s: float,
-    ) -> None:
-        self.remote = remote
-        self._is_cluster = remote.kind == "slurm"
-        self._opener = opener
-        self._boot_s = boot_s
-        self._give_up_s = give_up_s
-        self._greeted = False
-        self._retry_s = retry_s
-        self._answer_s = answer_s
-        self._idle_s = idle_s
+    def __init__(self, *words: Any, **more: Any) -> None:  # noqa: ANN401 - of PersistentLink
         self._facts: Host | None = None
-        self._clock_ahead_s: float | None = None
         self._waited_for = ""
         self._hashes: dict[Path, str] = {}
-        self._last_progress = time.monotonic()
-        self._session: AgentSession | None = None
-        try:
-            self._persist(lambda _: None)
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(*words, **more)
 
     @property
     def facts(self) -> Host:
@@ -110,7 +96,7 @@ class HostLink:
         return self._facts
 
     def _facts_reply(self) -> dict[str, Any]:
-        answer, size = self._persist(lambda s: (s.ask({"op": "facts"}), s.frame_bytes))
+        answer, size = self._persist(lambda s: (s.ask(FACTS), s.frame_bytes))
         if size > MOST_FACTS_BYTES:  # all of them are in run.json, and some in each report
             text = f"{size} bytes, {MOST_FACTS_BYTES} are read at most"
             raise ProtocolError(f"{self.remote.name}: the host's facts have {text}")
@@ -162,11 +148,17 @@ class HostLink:
             lease_allocated=lease and self._is_cluster,
         )
         request = {"op": "launch", "job": job, "wait": bool(wait_until)}
+
+        def asked(session: AgentSession) -> Frame:
+            session.begin(request)
+            session.ask_ahead(self._follow_request(run_id, jobs))
+            return session.frame()
+
         wanted = {e["sha256"]: path for e, path in zip(entries, files.values(), strict=True)}
         shipped = False
         while True:
             try:
-                reply = self._persist(lambda session: session.ask(request), run_id)
+                reply = self._persist(asked, run_id)
                 break
             except HostRefused as refused:
                 if refused.kind == "missing blob" and not shipped:  # pruned meanwhile, or new
@@ -218,13 +210,11 @@ class HostLink:
         """
         offset = events = size = 0
         deadline = FollowDeadline(run_id, jobs, self._answer_s, queues=self._is_cluster)
-        limits = {"quiet_s": self.remote.silence_s, "give_up_s": self.remote.give_up_s}
-        asked = {"op": "follow", "run": run_id, **limits}
-        asked["pauses"] = [] if on_pause is None else before_unmeasured(jobs)
+        asked = self._follow_request(run_id, () if on_pause is None else jobs)
 
         def step(session: AgentSession) -> bool:
             nonlocal offset, events, size
-            session.send({**asked, "offset": offset})
+            session.begin({**asked, "offset": offset})
             while True:
                 frame = session.frame(self._progressed, deadline=deadline.next())
                 if "end" in frame:
@@ -243,6 +233,8 @@ class HostLink:
                 on_event({"event": "agent_lost", "detail": detail})
             if frame["end"] == "silent":
                 raise stopped_agent(self.remote.name, run_id, detail)
+            if frame.get("listing") is True:
+                session.expect(manifest_request(run_id, Limits()))
             return bool(frame["end"] == "paused")
 
         try:
@@ -250,6 +242,18 @@ class HostLink:
                 on_pause(deadline.ended_stages)
         except AgentSilent as e:
             raise IncompleteError(e.message, f"`invoke collect {run_id}` tries again") from e
+
+    def _follow_request(self, run_id: str, jobs: Sequence[StageJob]) -> Frame:
+        """Return the request to follow a run from its start, with pauses between these jobs."""
+        return {
+            "op": "follow",
+            "run": run_id,
+            "offset": 0,
+            "quiet_s": self.remote.silence_s,
+            "give_up_s": self.remote.give_up_s,
+            "pauses": before_unmeasured(jobs),
+            "list": Limits().files,
+        }
 
     def collect(
         self,
@@ -328,73 +332,14 @@ class HostLink:
         healthy = checked_value(answer, "healthy", (bool, type(None)))
         return healthy, str(checked_value(answer, "detail", (str,)))
 
-    def close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
-
-    def _value(self, request: dict[str, Any], key: str, kinds: tuple[type, ...]) -> Any:  # noqa: ANN401 - of one of `kinds`
-        return checked_value(self.ask(request), key, kinds)
-
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        return self._persist(lambda session: session.ask(request))
-
-    # connections that drop
-
-    def _progressed(self) -> None:
-        self._last_progress = time.monotonic()
-
-    def _connected(self) -> AgentSession:
-        # Only LinkLost is retried. Another host key, a refused login or a missing python does not
-        # go away, and logging in again for five minutes would look like an attack.
-        if self._session is None:
-            told = {"workdir": self.remote.workdir, "env": self.remote.env, "idle_s": self._idle_s}
-            if self._is_cluster:
-                told["slurm"] = asdict(self.remote.slurm)
-            self._session = AgentSession(
-                self._opener, self.remote, first={"op": "hello", **told}, answer_s=self._answer_s
-            )
-            there = self._session.frame().get("utc_s")
-            if isinstance(there, float):  # it was read as the reply was made
-                self._clock_ahead_s = round(there - time.time(), 1)
-            self._greeted = True
-        return self._session
-
-    def _persist(self, step: Callable[[AgentSession], T], run_id: str = "") -> T:
-        """Return the result of `step`; after a lost connection, connect and repeat it.
-
-        Gives up `give_up_s` after the last progress: with IncompleteError if `run_id` was launched.
-        The first connection, before which nothing runs there, is given up after `boot_s`.
-        """
-        self._progressed()
-        pause = self._retry_s
-        while True:
-            began = self._last_progress
-            try:
-                return step(self._connected())
-            except LinkLost as e:
-                self.close()
-                if self._last_progress > began:
-                    pause = self._retry_s
-                limit_s = self._give_up_s if self._greeted else self._boot_s
-                left_s = self._last_progress + limit_s - time.monotonic()
-                if left_s < pause or (e.lasting and not self._greeted):
-                    raise self._gave_up(e, run_id) from e
-                say(f"{e.message}; connecting again, for up to {left_s:.0f} s")
-                time.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_S)
-            except HostRefused:
-                raise
-            except BaseException:
-                self.close()  # the stream may have stopped in mid-frame
-                raise
-
-    def _gave_up(self, cause: LinkLost, run_id: str) -> RemoteError | IncompleteError:
-        if not self._greeted:
-            again = self._boot_s and not cause.lasting
-            tried = f", tried again for {self._boot_s:g} s" if again else ""
-            return RemoteError(f"{cause.message}{tried}", cause.hint)
-        text = f"no connection to {self.remote.name} for {self._give_up_s:.0f} s: {cause.message}"
-        if run_id:  # whether it runs there, and what to do about it, is known to the executor
-            return IncompleteError(text)
-        return RemoteError(text, cause.hint)
+    def measure_speed(self) -> GpuSpeed:
+        """Load the GPU that programs use, for three seconds; HostRefused while a run has it."""
+        host = self.facts
+        uuid = host.gpu.get("uuid", "")
+        answer = self.ask({"op": "speed", "gpu": uuid})
+        found, complaints = convert(GpuSpeed, answer)
+        if found is None:
+            why = "; ".join(c.text for c in complaints)
+            raise ProtocolError(f"{self.remote.name}: what the load gave is garbled: {why}")
+        now = utc_now()
+        return replace(found, uuid=uuid, driver=host.driver, boot=host.boot, measured_utc=now)

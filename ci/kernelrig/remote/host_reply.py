@@ -29,6 +29,7 @@ def recorded_facts(found: Host, remote: Remote, *, timed: bool) -> Host:
     own = {remote.host.casefold(), remote.host.casefold().partition(".")[0]}
     known = replace(
         found,
+        speed=None,
         hostname=remote.name if found.hostname.casefold() in own else found.hostname,
         gpu_processes=tuple(re.sub(r"/\S*/", "", line) for line in found.gpu_processes),
     )

@@ -8,16 +8,18 @@ nothing else for too long is given up.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 from kernelrig.errors import CiError, ProtocolError, RemoteError
 from kernelrig.files import strict_json
 from kernelrig.model import Remote
-from kernelrig.remote.archive import BOOT, agent_archive
+from kernelrig.remote.archive import BOOT, BOOT_FLAGS, agent_archive
 from kernelrig.remote.ssh.channel import Channel, LinkLost, Opener
 
 MARKER = b"\nKERNELRIG-AGENT 1\n"
@@ -32,6 +34,9 @@ IDLE_S, IDLE_EXIT = 900.0, 75
 
 LEAST_RATE = 16 << 10
 """Bytes per second of a file below which the connection counts as lost."""
+
+_OF_FRAMES = ("follow", "manifest", "fetch")
+"""Requests whose reply has several frames; the last has the key `end`."""
 
 _REFUSAL = ("error", "kind")
 _REFUSAL_CHARACTERS = 1000
@@ -75,9 +80,9 @@ class Deadline:
 class AgentSession:
     """One agent on one channel. After LinkLost another session may continue its work.
 
-    `first` is a request that goes with the agent itself, whose reply is then the first frame: a
-    round trip less. `answer_s` limits the wait for a reply: for one frame that is more than a tick,
-    or for all frames of a longer one.
+    `first` are requests that go with the agent itself: round trips less. The reply to the first of
+    them is the first frame, the others count as asked ahead. `answer_s` limits the wait for a
+    reply: for one frame that is more than a tick, or for all frames of a longer one.
     """
 
     def __init__(
@@ -85,17 +90,22 @@ class AgentSession:
         opener: Opener,
         remote: Remote,
         *,
-        first: Frame | None = None,
+        first: Sequence[Frame] = (),
         answer_s: float = ANSWER_S,
     ) -> None:
         archive = agent_archive()
         self._remote = remote
         self._answer_s = answer_s
         self._buffer = bytearray()
+        self.heard = time.monotonic()  # of the last byte that came
         self.frame_bytes = 0  # of the last frame, without its payload
-        self._channel: Channel = opener.open([remote.python, "-c", BOOT, str(len(archive))])
+        self._ahead = deque(first[1:])  # requests whose replies are still to be read
+        self._channel: Channel = opener.open(
+            [remote.python, *BOOT_FLAGS, "-c", BOOT, str(len(archive))],
+            first=archive + b"".join(map(_line, first)),
+        )
         try:
-            self._start(archive, first)
+            self._await_marker()
         except BaseException:
             self.close()
             raise
@@ -109,13 +119,7 @@ class AgentSession:
     def close(self) -> None:
         self._channel.close()
 
-    def _start(self, archive: bytes, first: Frame | None) -> None:
-        try:
-            self._channel.write(archive + (_line(first) if first else b""))
-        except RemoteError as e:
-            # A host without python closes its end at once: how it ended says why.
-            if self._channel.exit_status() is None and not self._channel.ended_by_signal():
-                raise LinkLost(e.message, e.hint) from e
+    def _await_marker(self) -> None:
         deadline = self.deadline()
         while (at := self._buffer.find(MARKER)) < 0:
             if len(self._buffer) > NOISE_LIMIT:
@@ -192,8 +196,32 @@ class AgentSession:
 
     def ask(self, header: Frame, payload: Iterable[bytes] = ()) -> Frame:
         """Send a request and return the reply; HostRefused if the agent refused it."""
-        self.send(header, payload)
+        self.begin(header, payload)
         return self.frame()
+
+    def begin(self, header: Frame, payload: Iterable[bytes] = ()) -> None:
+        """Send a request, unless it was asked ahead: the next frame is its reply.
+
+        What else was asked ahead is read and dropped; a reply that goes on ends for a new request.
+        """
+        if self._ahead and self._ahead[0] == header:
+            self._ahead.popleft()
+            return
+        self.send(header, payload)
+        while self._ahead:
+            whole = self._ahead.popleft()["op"] not in _OF_FRAMES
+            with contextlib.suppress(HostRefused):
+                while not _ends(self.frame()) and not whole:
+                    pass
+
+    def ask_ahead(self, header: Frame) -> None:
+        """Send a request whose reply is wanted later: the same request then costs no round trip."""
+        self.send(header)
+        self._ahead.append(header)
+
+    def expect(self, header: Frame) -> None:
+        """Note that the reply to a request comes without it: the agent has said so."""
+        self._ahead.append(header)
 
     def payload(self, size: int) -> Iterator[bytes]:
         """Yield the `size` bytes that follow the last frame; LinkLost if they only trickle in."""
@@ -258,7 +286,13 @@ class AgentSession:
         except RemoteError as e:
             raise LinkLost(e.message, e.hint) from e
         self._buffer += chunk
+        self.heard = time.monotonic()
         return bool(chunk)
+
+
+def _ends(frame: Frame) -> bool:
+    """Return whether a reply of several frames ends with this one; a listing may follow an end."""
+    return "end" in frame and frame.get("listing") is not True
 
 
 def _line(header: Frame) -> bytes:

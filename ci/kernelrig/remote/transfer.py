@@ -54,12 +54,18 @@ def exact_chunks(path: Path, size: int) -> Iterator[bytes]:
             yield chunk
 
 
+def need_request(files: Mapping[str, Path]) -> dict[str, Any]:
+    """Return the request for which of the files the host lacks; the keys are their SHA-256."""
+    return {"op": "need", "blobs": {sha: path.stat().st_size for sha, path in files.items()}}
+
+
 def send_missing(
     session: AgentSession, files: Mapping[str, Path], on_sent: Callable[[int, int, int], None]
 ) -> None:
     """Send the blobs that the host lacks; `on_sent` gets blobs, bytes and blobs sent again."""
-    sizes = {sha: path.stat().st_size for sha, path in files.items()}
-    answer = session.ask({"op": "need", "blobs": sizes})
+    request = need_request(files)
+    sizes: dict[str, int] = request["blobs"]
+    answer = session.ask(request)
     missing, again = _known(answer, "missing", sizes), len(_known(answer, "corrupted", sizes))
     for _ in range(TRIES):
         if not missing:
@@ -85,6 +91,11 @@ def _known(answer: Mapping[str, Any], key: str, blobs: Iterable[str]) -> list[st
     if unknown := set(named).difference(blobs):
         raise ProtocolError(f"the host names a blob that it was not sent: {ascii(unknown)[:80]}")
     return list(dict.fromkeys(named))
+
+
+def manifest_request(run_id: str, limits: Limits) -> dict[str, Any]:
+    """Return the request for the names and sizes of the files of a run."""
+    return {"op": "manifest", "run": run_id, "most": limits.files}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +218,7 @@ class RunFetch:
                 request["sha256"] = sha
         if not requests:
             return []
-        session.send({"op": "fetch", "run": self._run_id, "files": requests})
+        session.begin({"op": "fetch", "run": self._run_id, "files": requests})
         # A file of few bytes takes the time of a block, to be found and opened.
         whole = session.deadline(sum(_BLOCK + f.bytes for f in wanted))
         arrived_wrong = []
@@ -222,7 +233,7 @@ class RunFetch:
 
     def _listed(self, session: AgentSession, acceptance: Acceptance) -> list[Listed]:
         """Return the files that the host lists and that are accepted, in the order of the list."""
-        session.send({"op": "manifest", "run": self._run_id, "most": self._limits.files})
+        session.begin(manifest_request(self._run_id, self._limits))
         most = self._limits.entries(len(self._jobs))
         files: list[Listed] = []
         other: list[str] = []

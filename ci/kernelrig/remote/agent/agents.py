@@ -24,6 +24,11 @@ class HostAgents:
     def alive(self, run: Path) -> bool:
         return agent_of(run) is not None
 
+    def process(self, run: Path) -> int:
+        """Return the agent's number on this machine, 0 for none."""
+        agent = agent_of(run)
+        return agent[0] if agent else 0
+
     def quiet_s(self, run: Path) -> float:
         """Return the seconds since the agent's last sign of life."""
         return seconds_since_beat(run)

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import shutil
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +65,8 @@ class Blobs:
 
 def unpack_tar(archive: Path, folder: Path) -> None:
     """Unpack regular files, folders and relative links; anything else is refused."""
+    import tarfile  # few runs have something to unpack
+
     with tarfile.open(archive) as tar:
         for member in tar:
             target = folder / safe_relative(member.name)

@@ -10,12 +10,21 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from . import daemon
-from .process_table import POLL_S, descendants, kill_all, kill_children, marker, marks, signal_group
+from .process_table import (
+    POLL_S,
+    descendants,
+    kill_all,
+    kill_children,
+    marker,
+    marks,
+    opened_process,
+    signal_group,
+)
 
 BEAT_S = 1.0
 
@@ -54,23 +63,6 @@ def adopt_orphans() -> str:
     if not trouble:
         return ""
     return f"processes that a program detaches are found by their environment alone: {trouble}"
-
-
-@contextlib.contextmanager
-def opened_process(pid: int) -> Iterator[list[int]]:
-    """Yield a descriptor that is readable once the process has ended; none where there is no such.
-
-    To sleep and look again would cost each command half the time between two looks.
-    """
-    try:
-        descriptor = os.pidfd_open(pid)
-    except (AttributeError, OSError):  # Linux before 5.3, a sandbox, or it has ended
-        yield []
-        return
-    try:
-        yield [descriptor]
-    finally:
-        os.close(descriptor)
 
 
 class Children:

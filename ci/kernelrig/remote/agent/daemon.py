@@ -6,69 +6,43 @@ import contextlib
 import json
 import os
 import select
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from .disk import disk_reason, write_file
-from .process_table import is_alive, marker, process_stat
+from .process_table import is_alive, process_stat
 from .refusal import Json, Refused
-from .remote_variables import ADOPTED, STARTED_WITH
+from .remote_variables import ADOPTED
+from .standby import Standby
 
-ARCHIVE = "agent.pyz"
 START_S = 30.0
 
 
-def start_daemon(run: Path, lock: int, start_s: float = START_S) -> None:
+def start_daemon(run: Path, lock: int, standby: Standby, start_s: float = START_S) -> None:
     """Start the daemon with the lock `lock`; return once its first journal line is written.
 
     Raises Refused, with the reason, if there is no such line within START_S.
     """
-    argv = [sys.executable or "python3", str(run / ARCHIVE), "run", str(run), str(lock)]
-    env = {name: value for name, value in STARTED_WITH.items() if name not in marker(run)}
     limit = time.monotonic() + start_s
     alive, held = os.pipe()  # the daemon holds its end for as long as it lives
     try:
         with (run / "agent.log").open("ab") as log:
-            done = subprocess.run(
-                argv,
-                input=json.dumps(ADOPTED).encode(),
-                stdout=log,
-                stderr=log,
-                cwd=run,
-                env=env,
-                pass_fds=(lock, held),
-                start_new_session=True,
-                check=False,
-                timeout=start_s,
-            )
-        how = ended(done.returncode)
-    except subprocess.TimeoutExpired:
-        how = f"python did not detach within {start_s:g} s"
+            standby.start({"run": str(run), "env": ADOPTED}, lock, held, log.fileno())
     except OSError as e:
         os.close(alive)
-        raise not_started(run, f"{argv[0]} cannot be started: {e.strerror}") from e
+        text = f"the process that starts it is gone ({e.strerror}): has the host no memory left?"
+        raise not_started(run, text) from e
     finally:
         os.close(held)
     journal, gone = run / "journal.jsonl", False
     try:
         while not (journal.is_file() and journal.stat().st_size):
-            if how or gone or time.monotonic() > limit:
-                ended_early = "it ended before its first line" if gone else ""
-                raise not_started(run, how or ended_early or f"no journal within {start_s:g} s")
-            gone = bool(select.select([alive], [], [], 0.005)[0])
+            if gone or time.monotonic() > limit:
+                early = "it ended before its first line"
+                raise not_started(run, early if gone else f"no journal within {start_s:g} s")
+            gone = bool(select.select([alive], [], [], 0.002)[0])
     finally:
         os.close(alive)
-
-
-def ended(code: int) -> str:
-    """Return how a python that should have detached ended, empty if it did detach."""
-    if code < 0:
-        killed = " (the kernel does that when memory is short)" if -code == signal.SIGKILL else ""
-        return f"python was ended by {signal.Signals(-code).name}{killed}"
-    return f"python exited with {code}" if code else ""
 
 
 def not_started(run: Path, how: str) -> Refused:

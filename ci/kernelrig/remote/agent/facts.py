@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import re
-from concurrent.futures import ThreadPoolExecutor
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from .disk import free_bytes
 from .distribution import system_facts
-from .gpu_figures import driver_figures, with_figures
-from .kernel_log import xid_errors
-from .lease import holder_of
 from .process_table import run_tool
 from .refusal import Json
 from .tools import PROBE_S, TOOL_VERSIONS, describe_tool, find_tool
@@ -78,13 +77,19 @@ def query_condition(smi: str) -> dict[str, dict[str, str]]:
 
 
 def query_gpu_processes(smi: str, problems: list[str]) -> list[str]:
-    """Return a line for each process that uses a GPU: its UUID, pid, name, memory in MiB."""
-    argv = [smi, "--query-compute-apps=gpu_uuid,pid,process_name,used_memory"]
-    code, output = run_tool([*argv, "--format=csv,noheader,nounits"], PROBE_S)
-    if code != 0:
-        problems.append(f"nvidia-smi does not list the processes on the GPU (exit {code})")
-        return []
-    return [line.strip() for line in output.splitlines() if line.strip()]
+    """Return a line for each process that uses a GPU: its UUID, pid, name, memory in MiB.
+
+    Where an old nvidia-smi does not give the UUID, a line counts for each GPU.
+    """
+    for fields in ("gpu_uuid,pid,process_name,used_memory", "pid,process_name,used_memory"):
+        argv = [smi, f"--query-compute-apps={fields}", "--format=csv,noheader,nounits"]
+        code, output = run_tool(argv, PROBE_S)
+        if code == 0:
+            return [line.strip() for line in output.splitlines() if line.strip()]
+        if code is None:
+            break
+    problems.append(f"nvidia-smi does not list the processes on the GPU (exit {code})")
+    return []
 
 
 def driver_version(gpus: list[dict[str, str]]) -> str:
@@ -115,36 +120,64 @@ def libc_version() -> str:
     return ""
 
 
+class Probe(threading.Thread):
+    """A probe that runs beside others; `result` waits for it."""
+
+    def __init__(self, probe: Callable[..., Any], *words: object) -> None:
+        super().__init__(daemon=True)
+        self.probe, self.words = probe, words
+        self.found: Any = None
+        self.trouble: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.found = self.probe(*self.words)
+        except BaseException as e:
+            self.trouble = e
+
+    def result(self) -> Any:  # noqa: ANN401 - what the probe returns
+        self.join()
+        if self.trouble is not None:
+            raise self.trouble
+        return self.found
+
+
 def gather_facts(workdir: Path) -> Json:
     """Return the fields of kernelrig.model.Host; the probes run in parallel."""
     problems: list[str] = []
     if os.statvfs(workdir).f_flag & os.ST_NOEXEC:
         problems.append("programs cannot be run from the workdir: it is mounted noexec")
     paths = {name: path for name in TOOL_VERSIONS for path in [find_tool(name)] if path}
-    smi = paths.get("nvidia-smi")
-    with ThreadPoolExecutor() as pool:
-        tools = {n: pool.submit(describe_tool, n, p, problems) for n, p in paths.items()}
-        gpus = pool.submit(query_gpus, smi, problems) if smi else None
-        driver = pool.submit(driver_figures) if smi else None
-        users = pool.submit(query_gpu_processes, smi, problems) if smi else None
-        condition = pool.submit(query_condition, smi) if smi else None
-        xids = pool.submit(xid_errors) if smi else None
-    found = with_figures(gpus.result(), driver.result()) if gpus and driver else []
-    more = condition.result() if condition else {}
-    found = [{**more.get(gpu["uuid"], {}), **gpu, "lease": holder_of(gpu["uuid"])} for gpu in found]
+    tools = {n: Probe(describe_tool, n, p, problems) for n, p in paths.items()}
+    found: Json = {"gpus": [], "gpu_processes": [], "xid_errors": None}
+    if "nvidia-smi" in paths:
+        found = gpu_facts(paths["nvidia-smi"], problems)
     return {
         **system_facts(),
-        "hostname": platform.node(),
-        "python": platform.python_version(),
-        "machine": platform.machine(),
+        "hostname": os.uname().nodename,
+        "python": sys.version.split()[0],
+        "machine": os.uname().machine,
         "glibc": libc_version(),
         "free_bytes": free_bytes(workdir),
-        "driver": driver_version(found),
-        "gpus": found,
-        "gpu_processes": users.result() if users else [],
+        "driver": driver_version(found["gpus"]),
+        **found,
         "gpu_counters_admin_only": counters_admin_only(),
-        "xid_errors": xids.result() if xids else None,
         "tools": {name: tool.result() for name, tool in tools.items()},
         "problems": sorted(problems),
         "admin": os.geteuid() == 0,
     }
+
+
+def gpu_facts(smi: str, problems: list[str]) -> Json:
+    """Return what is known of the GPUs, and what uses them."""
+    from .gpu_figures import driver_figures, with_figures  # nothing of it without a GPU
+    from .kernel_log import xid_errors
+    from .lease import holder_of
+
+    asked = Probe(query_gpus, smi, problems), Probe(driver_figures), Probe(query_condition, smi)
+    users, xids = Probe(query_gpu_processes, smi, problems), Probe(xid_errors)
+    listed, figures, condition = (probe.result() for probe in asked)
+    gpus = with_figures(listed, figures) if listed else []
+    gpus = [{**condition.get(g["uuid"], {}), **g, "lease": holder_of(g["uuid"])} for g in gpus]
+    return {"gpus": gpus, "gpu_processes": users.result(), "xid_errors": xids.result()}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .agents import HostAgents
 from .journal import journal_events
-from .process_table import POLL_S
+from .process_table import POLL_S, opened_process
 from .refusal import Json
 from .wire import Wire
 
@@ -62,7 +62,21 @@ def follow(
     leaves after `give_up_s`: what is there is fetched, and the agent may continue later. Of a run
     that waits in a queue the client is told why, and again every QUEUED_S.
     """
-    journal, noted, began, pause = Journaled(run, offset), False, time.monotonic(), LEAST_PAUSE_S
+    with opened_process(agents.process(run)) as exits:
+        return follow_until(wire, agents, Journaled(run, offset), quiet_s, give_up_s, pauses, exits)
+
+
+def follow_until(
+    wire: Wire,
+    agents: HostAgents,
+    journal: Journaled,
+    quiet_s: float,
+    give_up_s: float,
+    pauses: Sequence[str],
+    exits: Sequence[int],
+) -> Json:
+    """Stream journal lines; `exits` is readable once the agent has ended, which is seen at once."""
+    run, noted, began, pause = journal.path.parent, False, time.monotonic(), LEAST_PAUSE_S
     waited_for, told = "", 0.0
     while True:
         alive = agents.alive(run)  # before reading: a dead agent's last lines are read then
@@ -91,7 +105,7 @@ def follow(
             noted = True  # stopped, or in a system call that hangs
             note = {"event": "note", "text": silence(quiet)}
             wire.send({"event": note, "offset": journal.offset})
-        if wire.interrupted(pause):
+        if wire.interrupted(pause, exits):
             return {"end": "interrupted"}
         pause = min(2 * pause, POLL_S)
 

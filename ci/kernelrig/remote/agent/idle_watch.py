@@ -21,12 +21,12 @@ from pathlib import Path
 
 from .disk import write_file
 from .journal import utc_now
+from .packed import packed
 from .process_table import POLL_S, RUN_VARIABLE, WORKDIR_VARIABLE
 from .refusal import Refused
 from .remote_variables import STARTED_WITH
-from .workdir import InUse, Workdir
+from .workdir import IDLE_SETTINGS, LAST_USE, InUse, Workdir
 
-SETTINGS, LAST_USE = "idle.json", "last_use"
 LOG, LOCK, ARCHIVE = "idle.log", "idle.lock", "idle.pyz"
 START_S = 30.0
 COMMAND_S = 60.0
@@ -36,21 +36,14 @@ LONGEST_PAUSE_S = 5.0
 HOLDER = "the-idle-watch"
 
 
-def note_use(workdir: Workdir) -> None:
-    """Begin the idle time anew, where it is watched."""
-    if (workdir.path / SETTINGS).exists():
-        with contextlib.suppress(OSError):  # a full disk: the host may end early, never a request
-            write_file(workdir.path / LAST_USE, f"{time.monotonic():.3f}\n".encode())
-
-
-def arm(workdir: Workdir, argv: list[str], idle_s: float, archive: bytes) -> None:
+def arm(workdir: Workdir, argv: list[str], idle_s: float, texts: dict[str, str]) -> None:
     """Watch from now on, with these settings; Refused if no watch starts."""
     settings = json.dumps({"argv": argv, "idle_s": idle_s}).encode()
-    write_file(workdir.path / SETTINGS, settings)
-    note_use(workdir)
+    write_file(workdir.path / IDLE_SETTINGS, settings)
+    workdir.note_use()
     if watched(workdir.path):
         return
-    write_file(workdir.path / ARCHIVE, archive)
+    write_file(workdir.path / ARCHIVE, packed(texts))
     words = [sys.executable or "python3", str(workdir.path / ARCHIVE), "watch", str(workdir.path)]
     env = {k: v for k, v in STARTED_WITH.items() if k not in (RUN_VARIABLE, WORKDIR_VARIABLE)}
     with (workdir.path / LOG).open("ab") as log:
@@ -98,7 +91,7 @@ def watch(path: Path) -> None:
                 time.sleep(POLL_S)
         workdir, used = Workdir(path), time.monotonic()
         while True:
-            settings = json.loads((path / SETTINGS).read_bytes())
+            settings = json.loads((path / IDLE_SETTINGS).read_bytes())
             idle_s = float(settings["idle_s"])
             with contextlib.suppress(OSError, ValueError):
                 used = max(used, float((path / LAST_USE).read_text()))

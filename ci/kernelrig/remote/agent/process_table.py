@@ -12,6 +12,7 @@ from pathlib import Path
 
 RUN_VARIABLE = "KERNELRIG_RUN"
 WORKDIR_VARIABLE = "KERNELRIG_WORKDIR"
+PROC_BYTES = 64 << 10
 POLL_S = 0.05
 GRACE_S = 2.0  # between TERM and KILL
 CHASE_S = 0.02
@@ -19,25 +20,53 @@ KILL_WAIT_S = 10.0  # a process in a driver call may take this long to die, or n
 
 
 def all_pids() -> Iterator[int]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            yield int(entry.name)
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def read_file(path: str) -> bytes:
+    """Return a file of /proc; so often that pathlib and buffers would take most of the time."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = chunk = os.read(file, PROC_BYTES)
+        while chunk:
+            chunk = os.read(file, PROC_BYTES)
+            data += chunk
+    finally:
+        os.close(file)
+    return data
 
 
 def process_stat(pid: int) -> tuple[str, int, int] | None:
     """Return (state, parent, start time in ticks since boot), None for no such process."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        text = read_file(f"/proc/{pid}/stat")
     except OSError:
         return None
-    fields = text[text.rindex(")") + 2 :].split()
-    return fields[0], int(fields[1]), int(fields[19])
+    fields = text[text.rindex(b")") + 2 :].split()
+    return fields[0].decode(), int(fields[1]), int(fields[19])
 
 
 def is_alive(pid: int, start: int) -> bool:
     """Whether this very process is alive: pids are reused, pid and start time are unique."""
     stat = process_stat(pid)
     return stat is not None and stat[0] not in "ZX" and stat[2] == start
+
+
+@contextlib.contextmanager
+def opened_process(pid: int) -> Iterator[list[int]]:
+    """Yield a descriptor that is readable once the process has ended; none where there is no such.
+
+    To sleep and look again would cost each command half the time between two looks.
+    """
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):  # Linux before 5.3, a sandbox, or it has ended
+        yield []
+        return
+    try:
+        yield [descriptor]
+    finally:
+        os.close(descriptor)
 
 
 def marker(run: Path) -> dict[str, str]:
@@ -49,11 +78,13 @@ def marks(workdir: Path) -> dict[int, str]:
     """Return pid -> run id of every readable process that belongs to a run of this workdir."""
     ours = os.fsencode(f"{WORKDIR_VARIABLE}={workdir.resolve()}")
     wanted = f"{RUN_VARIABLE}=".encode()
+    own = os.getpid()
     found = {}
     for pid in all_pids():
         with contextlib.suppress(OSError):
-            words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            for word in words if ours in words and pid != os.getpid() else ():
+            text = read_file(f"/proc/{pid}/environ")
+            words = text.split(b"\0") if ours in text and pid != own else []
+            for word in words if ours in words else ():
                 if word.startswith(wanted):
                     found[pid] = word[len(wanted) :].decode(errors="replace")
     return found
@@ -61,6 +92,8 @@ def marks(workdir: Path) -> dict[int, str]:
 
 def descendants(root: int) -> set[int]:
     """Return the pids of all live children of `root`, and of theirs."""
+    if listed_children(root) == []:  # all others need not be looked at
+        return set()
     stats = {pid: process_stat(pid) for pid in all_pids()}
     children: dict[int, list[int]] = {}
     for pid, stat in stats.items():
@@ -74,6 +107,16 @@ def descendants(root: int) -> set[int]:
                 found.add(pid)
                 todo.append(pid)
     return found
+
+
+def listed_children(pid: int) -> list[int] | None:
+    """Return the children of a process's main thread, which a kernel lists that has
+    CONFIG_PROC_CHILDREN; None of another one. What ends meanwhile may hide others, never all.
+    """
+    try:
+        return [int(word) for word in read_file(f"/proc/{pid}/task/{pid}/children").split()]
+    except OSError:
+        return None
 
 
 def signal_group(leader: int, number: int) -> None:
@@ -123,15 +166,8 @@ def kill_children() -> set[int]:
     hundreds of times faster than by reading /proc.
     """
     killed: set[int] = set()
-    listing, limit = f"/proc/self/task/{os.getpid()}/children", time.monotonic() + CHASE_S
-    while time.monotonic() < limit:
-        try:
-            with open(listing, "rb") as file:
-                pids = [int(word) for word in file.read().split()]
-        except OSError:  # a kernel without CONFIG_PROC_CHILDREN
-            break
-        if not pids:
-            break
+    limit = time.monotonic() + CHASE_S
+    while time.monotonic() < limit and (pids := listed_children(os.getpid())):
         for pid in pids:
             with contextlib.suppress(ChildProcessError):
                 if os.waitpid(pid, os.WNOHANG)[0] == 0:

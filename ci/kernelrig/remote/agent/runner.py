@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import signal
+import sys
 import time
 import traceback
 from pathlib import Path
@@ -92,7 +92,7 @@ class Runner:
 
     def begin(self, me: Json) -> None:
         """Write the first line of the journal."""
-        self.journal.write("run_started", run=self.run.name, python=platform.python_version(), **me)
+        self.journal.write("run_started", run=self.run.name, python=sys.version.split()[0], **me)
 
     def check_interrupted(self) -> None:
         """Raise Interrupted if the host takes this run's place away."""

@@ -1,50 +1,65 @@
-"""The operations that a client may request: one row of a table each."""
+"""The operations that a client may request: one row of a table each.
+
+What an operation needs is imported by it: the source is compiled at every connection, and what runs
+while the client waits for its first reply is time for which a host is held.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-import platform
+import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .agents import HostAgents
-from .collect import list_files, send_files
 from .disk import floor_bytes, free_bytes, full_text
-from .facts import gather_facts
-from .follow import follow
-from .gpu_health import HEALTH_S, health_argv, parse_health
-from .gpu_watch import GpuWatch
-from .idle_watch import arm, note_use
-from .lease import Lease
-from .process_table import run_tool
 from .refusal import Json, Refused
 from .remote_variables import adopt
-from .run_list import list_runs
-from .slurm_agents import SlurmAgents
-from .start import launch
+from .standby import Standby
 from .wire import Wire
 from .workdir import Workdir
 
+if TYPE_CHECKING:
+    from .gpu_watch import GpuWatch
+    from .slurm_agents import SlurmAgents
 
-def serve(archive: bytes) -> None:
+
+def serve(texts: dict[str, str]) -> None:
     """Serve requests on stdin and stdout until the client disconnects."""
+    standby = Standby(prepare_to_run, run_job)  # while this process has no threads
     with contextlib.suppress(EOFError, BrokenPipeError):
-        Server(Wire(), archive).loop()
+        Server(Wire(), texts, standby).loop()
+
+
+def prepare_to_run() -> None:
+    """Import what a run needs and a connection does not."""
+    from . import runner  # noqa: F401
+
+
+def run_job(order: Json, lock: int) -> None:
+    """Run a job, in the process that was forked for it."""
+    from .runner import Runner
+
+    os.chdir(order["run"])
+    adopt(order["env"])
+    Runner(Path(order["run"]), lock).main()
 
 
 class Server:
     """Serves a client's requests one after the other; the first is `hello`."""
 
-    def __init__(self, wire: Wire, archive: bytes) -> None:
+    def __init__(self, wire: Wire, texts: dict[str, str], standby: Standby) -> None:
         self.wire = wire
-        self.archive = archive
+        self.texts = texts
+        self.standby = standby
         self.workdir = Workdir(Path())
         self.agents = HostAgents(self.workdir)
-        self.gpu_watch = GpuWatch()
+        self.cluster: SlurmAgents | None = None
+        self.gpu_watch: GpuWatch | None = None
         self.operations: dict[str, Callable[[Json], Json]] = {
             "hello": self.hello,
             "facts": self.facts,
@@ -52,7 +67,7 @@ class Server:
             "put": self.put,
             "launch": self.launch,
             "watch_gpus": self.watch_gpus,
-            "gpu_samples": lambda _: self.gpu_watch.end(),
+            "gpu_samples": self.gpu_samples,
             "queue": self.queue,
             "follow": self.follow,
             "manifest": self.manifest,
@@ -60,8 +75,9 @@ class Server:
             "cancel": self.cancel,
             "prune": self.prune,
             "health": self.health,
+            "speed": self.speed,
             "watch_idle": self.watch_idle,
-            "runs": lambda request: list_runs(self.workdir, self.agents, request["most"]),
+            "runs": self.runs,
         }
 
     def loop(self) -> None:
@@ -73,7 +89,7 @@ class Server:
             self.wire.working = True
             reply = self.answer(request)
             self.wire.working = False
-            note_use(self.workdir)
+            self.workdir.note_use()
             self.wire.send(reply)
 
     def answer(self, request: Json) -> Json:
@@ -89,6 +105,8 @@ class Server:
                 return self.refusal(full_text(self.workdir.path), kind)
             return self.refusal(f"{e.filename or request['op']}: {e.strerror}", kind)
         except Exception as e:
+            import traceback
+
             traceback.print_exc()
             return self.refusal(f"the agent failed at {request['op']}: {e!r}", "bug")
 
@@ -107,21 +125,19 @@ class Server:
         adopt(request.get("env", {}))
         self.agents = HostAgents(self.workdir)
         if options := request.get("slurm"):
-            self.agents = SlurmAgents(self.workdir, options, self.archive)
-        self.wire.at_work = lambda: note_use(self.workdir)
-        self.wire.idle_s = request.get("idle_s", self.wire.idle_s)
-        told = {"workdir": str(self.workdir.path), "python": platform.python_version()}
-        return {**told, "utc_s": time.time()}
+            from .slurm_agents import SlurmAgents
 
-    def facts(self, _: Json) -> Json:
-        if isinstance(self.agents, SlurmAgents):
-            return self.agents.facts()
-        return gather_facts(self.workdir.path)
+            self.agents = self.cluster = SlurmAgents(self.workdir, options, self.texts)
+        self.wire.at_work = self.workdir.note_use
+        self.wire.idle_s = request.get("idle_s", self.wire.idle_s)
+        told = {"workdir": str(self.workdir.path), "python": sys.version.split()[0]}
+        return {**told, "utc_s": time.time()}
 
     # shipping
 
     def need(self, request: Json) -> Json:
         """Return which blobs are missing or corrupted; Refused if they do not fit the disk."""
+        self.standby.warm()  # files are asked for before they are run
         self.workdir.blobs.remove_stale_parts()
         sizes: dict[str, int] = request["blobs"]
         states = {sha: self.workdir.blobs.check(sha, size) for sha, size in sizes.items()}
@@ -155,37 +171,58 @@ class Server:
     # runs
 
     def launch(self, request: Json) -> Json:
+        from .start import launch
+
         wait = bool(request.get("wait"))
-        if isinstance(self.agents, SlurmAgents):
-            return self.agents.launch(request["job"])
-        return launch(self.workdir, request["job"], self.archive, wait=wait)
+        if self.cluster is not None:
+            return self.cluster.launch(request["job"])
+        return launch(self.workdir, request["job"], self.standby, wait=wait)
 
     def watch_gpus(self, request: Json) -> Json:
         """Read the driver's samples of these GPUs until they are asked for, or the link ends."""
+        from .gpu_watch import GpuWatch
+
+        self.gpu_watch = self.gpu_watch or GpuWatch()
         self.gpu_watch.start(request["gpus"])
         return {"watched": True}
 
+    def gpu_samples(self, _: Json) -> Json:
+        """Return what was read since `watch_gpus`, which ends."""
+        from .gpu_watch import GpuWatch
+
+        return (self.gpu_watch or GpuWatch()).end()
+
     def queue(self, request: Json) -> Json:
         """Return whether GPUs are free for a run, which waits for them while this process lives."""
+        from .lease import Lease
+
         return Lease(request["run"], request["gpus"], 0.0).await_turn()
 
     def follow(self, request: Json) -> Json:
-        return follow(
-            self.wire,
-            self.agents,
-            self.known_run(request),
-            request["offset"],
-            request["quiet_s"],
-            request["give_up_s"],
-            request.get("pauses", ()),
-        )
+        """Stream the events of a run; once it is over the list of its files comes at once."""
+        from .collect import list_files
+        from .follow import follow
+
+        run = self.known_run(request)
+        limits = request["quiet_s"], request["give_up_s"]
+        pauses = request.get("pauses", ())
+        end = follow(self.wire, self.agents, run, request["offset"], *limits, pauses)
+        if end["end"] not in ("finished", "lost") or "list" not in request:
+            return end
+        self.wire.send({**end, "listing": True}, more=True)
+        list_files(self.wire, run, request["list"])
+        return {"end": "listed", "alive": False}
 
     def manifest(self, request: Json) -> Json:
+        from .collect import list_files
+
         run = self.known_run(request)
         list_files(self.wire, run, request["most"])
         return {"end": "listed", "alive": self.agents.alive(run)}
 
     def fetch(self, request: Json) -> Json:
+        from .collect import send_files
+
         send_files(self.wire, self.known_run(request), request["files"])
         return {"end": "fetched"}
 
@@ -197,15 +234,37 @@ class Server:
 
     # the host itself
 
+    def facts(self, _: Json) -> Json:
+        from .facts import gather_facts
+
+        if self.cluster is not None:
+            return self.cluster.facts()
+        return gather_facts(self.workdir.path)
+
+    def runs(self, request: Json) -> Json:
+        from .run_list import list_runs
+
+        return list_runs(self.workdir, self.agents, request["most"])
+
     def prune(self, request: Json) -> Json:
         """Remove what is older than `keep_s` by the clock that is behind: ours or `utc_s`."""
         freed, removed = self.workdir.prune(request["keep_s"], request["utc_s"], self.agents.alive)
         return {"freed_bytes": freed, "runs": removed}
 
     def health(self, _: Json) -> Json:
+        from .gpu_health import HEALTH_S, health_argv, parse_health
+        from .process_table import run_tool
+
         return parse_health(*run_tool(health_argv(), HEALTH_S))
+
+    def speed(self, request: Json) -> Json:
+        from .gpu_rates import measure_speed
+
+        return measure_speed(request["gpu"])
 
     def watch_idle(self, request: Json) -> Json:
         """Have a command run here once nobody has used the workdir for `idle_s`."""
-        arm(self.workdir, request["argv"], request["idle_s"], self.archive)
+        from .idle_watch import arm
+
+        arm(self.workdir, request["argv"], request["idle_s"], self.texts)
         return {"watched": True}

@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .agents import HostAgents
-from .daemon import ARCHIVE
 from .disk import write_file
 from .earlier import Earlier
 from .journal import Journal, lay_ballast
+from .packed import packed
 from .refusal import Json, Refused
 from .remote_variables import ADOPTED
 from .slurm import PREFIX, JobState, Slurm
@@ -33,6 +33,7 @@ from .workdir import InUse, Workdir
 
 JOB, CANCELLED, PROBE, ATTEMPT = "slurm.json", "cancelled", "probe.json", "attempt"
 PROBES, FACTS = "probes", "facts.json"
+ARCHIVE = "agent.pyz"
 PROBE_MINUTES = 5
 FRESH_S = 3600.0
 """For so long the facts of a node that was probed, or ran a job, count for the next run."""
@@ -49,10 +50,10 @@ LOCK_S, PAUSE_S = 120.0, 0.2
 class SlurmAgents(HostAgents):
     """The agents of a workdir as jobs."""
 
-    def __init__(self, workdir: Workdir, options: Json, archive: bytes) -> None:
+    def __init__(self, workdir: Workdir, options: Json, texts: dict[str, str]) -> None:
         super().__init__(workdir)
         self.slurm = Slurm(options)
-        self.archive = archive
+        self.archive = packed(texts)
         self.unseen = 0
 
     # whether a run goes on
@@ -68,6 +69,9 @@ class SlurmAgents(HostAgents):
             return True
         state = jobs.get(job_name(run))
         return state is not None and not state.over
+
+    def process(self, _: Path) -> int:
+        return 0  # it is on a node
 
     def quiet_s(self, _: Path) -> float:
         return 0.0  # Slurm itself looks after its nodes

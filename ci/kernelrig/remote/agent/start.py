@@ -9,19 +9,20 @@ import time
 from pathlib import Path
 
 from .blobs import Blobs, unpack_tar
-from .daemon import ARCHIVE, start_daemon
+from .daemon import start_daemon
 from .disk import safe_relative, sha256_head, write_file
 from .journal import lay_ballast
 from .lease import Held, Lease, longest_s
 from .process_table import POLL_S
 from .refusal import Json, Refused
+from .standby import Standby
 from .workdir import InUse, Workdir
 
 LAUNCH_S = 120.0
 """What a launch may take: tools of 60 MB are unpacked."""
 
 
-def launch(workdir: Workdir, job: Json, archive: bytes, *, wait: bool = False) -> Json:
+def launch(workdir: Workdir, job: Json, standby: Standby, *, wait: bool = False) -> Json:
     """Start the job's run; `already` if it was started before: launched twice, it runs once.
 
     Its GPUs are leased first, and `notes` says what stale leases that broke. One that may `wait`
@@ -41,9 +42,8 @@ def launch(workdir: Workdir, job: Json, archive: bytes, *, wait: bool = False) -
         shutil.rmtree(run, ignore_errors=True)
         lay_out(run, job, workdir.blobs)
         lay_ballast(run)
-        write_file(run / ARCHIVE, archive)
         write_file(run / "job.json", json.dumps(job).encode())
-        start_daemon(run, lock)
+        start_daemon(run, lock, standby)
     except Held:
         raise
     except BaseException:

@@ -10,7 +10,7 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import cast
 
 from .disk import CHUNK
@@ -97,9 +97,14 @@ class Wire:
         held, self.held = self.held, bytearray()
         self._write(bytes(held))
 
-    def interrupted(self, wait_s: float) -> bool:
-        """Wait; true as soon as the client sends another request, EOFError if it disconnected."""
-        ready, _, _ = select.select([self.input], [], [], wait_s)
-        if ready and not self.input.peek(1):
+    def interrupted(self, wait_s: float, exits: Sequence[int] = ()) -> bool:
+        """Wait, until a process of `exits` has ended at most.
+
+        True as soon as the client sends another request, EOFError if it disconnected.
+        """
+        ready, _, _ = select.select([self.input, *exits], [], [], wait_s)
+        if self.input not in ready:
+            return False
+        if not self.input.peek(1):
             raise EOFError
-        return bool(ready)
+        return True

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .blobs import Blobs
 from .daemon import agent_of
-from .disk import remove_tree
+from .disk import remove_tree, write_file
 from .process_table import kill_all, marks
 from .refusal import Refused
 
@@ -26,6 +26,9 @@ FRESH_S = 600.0
 has just ended is not collected yet; its client, connecting again, would launch it a second time."""
 
 RESULT_CACHE = "result_cache"
+IDLE_SETTINGS, LAST_USE = "idle.json", "last_use"
+"""Where idle_watch, if there is one, is told what to run when, and when the workdir was used."""
+
 OLD_RESULT_CACHE = "once"  # what an agent of an older version called it: only pruned
 
 
@@ -68,6 +71,12 @@ class Workdir:
             raise Refused(f"{self.path} cannot be written to")
         for folder in (self.runs, self.blobs.folder):
             folder.mkdir(exist_ok=True)
+
+    def note_use(self) -> None:
+        """Begin the idle time anew, where it is watched."""
+        if (self.path / IDLE_SETTINGS).exists():
+            with contextlib.suppress(OSError):  # a full disk: the host may end early, not a request
+                write_file(self.path / LAST_USE, f"{time.monotonic():.3f}\n".encode())
 
     def run_folder(self, run_id: str) -> Path:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", run_id):

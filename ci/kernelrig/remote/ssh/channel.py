@@ -50,6 +50,9 @@ class Channel(Protocol):
 class Opener(Protocol):
     """Opens processes over the one connection of a run."""
 
-    def open(self, argv: Sequence[str]) -> Channel:
-        """Start `argv` on the host; connects again first if the connection dropped."""
+    def open(self, argv: Sequence[str], *, first: bytes = b"") -> Channel:
+        """Start `argv` on the host; connects again first if the connection dropped.
+
+        `first` is written to it without waiting for the reply that it was started.
+        """
         ...

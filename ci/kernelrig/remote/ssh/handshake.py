@@ -138,6 +138,10 @@ def connect_hop(hop: Hop, before: Any | None, known: HostKeyCheck, link_timeout_
         close(connection)
         raise
     connection.transport.set_keepalive(_KEEPALIVE_S)
+    if "sock" in connect and hasattr(socket, "TCP_QUICKACK"):
+        # The server holds its next packet back until we acknowledge the one before: at once.
+        with contextlib.suppress(OSError):
+            connect["sock"].setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
     return connection
 
 

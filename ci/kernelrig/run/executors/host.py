@@ -30,6 +30,7 @@ from kernelrig.remote.protocol import HostRefused
 from kernelrig.run.durations import good_seconds, stage_seconds
 from kernelrig.run.emulated_programs import prepare_programs
 from kernelrig.run.executors import Ended
+from kernelrig.run.gpu_speeds import with_speed
 from kernelrig.run.judging import judge_preflight, judge_stage, was_cancelled
 from kernelrig.run.launches import prepare_launches
 from kernelrig.run.reuse import bring_reused, stage_keys, without_passed
@@ -47,24 +48,24 @@ class HostExecutor:
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         upload = upload_set(directory, system_cuda=self.spec.system_cuda)
-        began = time.monotonic()
-        with connect(self.remote, root=directory.root) as link:
+        with connect(self.remote, root=directory.root, to_ship=upload.blobs) as link:
             link.timed = any(s.kind in MEASURED for s in planned)
             until = time.monotonic() + self.spec.wait_s if self.spec.wait_s else 0.0
             if until and directory.device is DeviceKind.GPU:
                 link.await_gpus(directory.run.id, until)
             known = replace(directory.remote, host_key=link.host_key)
-            directory.save(replace(directory.run, remote=known, host=link.facts))
+            host = with_speed(directory.root, link.facts)
+            directory.save(replace(directory.run, remote=known, host=host))
             preflight = directory.preflight
             yield preflight
             ended = directory.outcome(preflight) is not Outcome.PASS
             if ended or not any(s.kind.on_host for s in planned):
                 if self.remote.kind != "slurm":
-                    _note_held(directory, began)
+                    _note_held(directory, link)
                 return
             if self._watches(directory):
                 watch_gpus(link, link.facts.leased)
-            self._launch(directory, link, upload, began, until)
+            self._launch(directory, link, upload, until)
             bring_back(directory, link)
             if self._watches(directory):
                 busy = busy_share(link, link.facts.gpu.get("uuid", ""))
@@ -72,7 +73,7 @@ class HostExecutor:
             if self.remote.kind == "slurm":
                 yield from on_its_node(directory, self.remote)
             else:
-                _note_held(directory, began)
+                _note_held(directory, link)
         yield from (s for s in planned if s.kind.on_host)
 
     def _watches(self, directory: RunDirectory) -> bool:
@@ -89,7 +90,6 @@ class HostExecutor:
         directory: RunDirectory,
         link: HostLink,
         upload: UploadSet,
-        began: float,
         until: float,
     ) -> None:
         jobs = self._jobs(directory, upload)
@@ -105,7 +105,7 @@ class HostExecutor:
         try:
             minutes, limit = self.remote.limit_minutes, None
             if minutes is not None:
-                used_s = 0.0 if self.remote.kind == "slurm" else time.monotonic() - began
+                used_s = 0.0 if self.remote.kind == "slurm" else time.monotonic() - link.began
                 limit = TimeLimit(minutes, max(0.0, 60 * minutes - used_s))
             link.launch(
                 run.id,
@@ -191,10 +191,9 @@ def on_its_node(directory: RunDirectory, remote: Remote) -> Iterator[Stage]:
         yield directory.preflight
 
 
-def _note_held(directory: RunDirectory, began: float) -> None:
+def _note_held(directory: RunDirectory, link: HostLink) -> None:
     """Record how long the host was held."""
-    held_s = round(time.monotonic() - began, 1)
-    directory.save(replace(directory.run, held_s=held_s))
+    directory.save(replace(directory.run, held_s=round(link.held_s, 3)))
 
 
 def cancel_run(directory: RunDirectory, link: HostLink) -> None:

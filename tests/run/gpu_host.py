@@ -34,12 +34,11 @@ case "$1" in
 esac
 """
 NCU = 'case "$1" in --version) echo "Version 2025.3.1.0" ;; *) echo "--metrics" ;; esac'
-# Python itself starts without the remote's variables: another machine is put in by its command.
+# The agent runs as `python -S -c TEXT SIZE`: what is put before the text changes what it sees.
 ANOTHER_MACHINE = """\
-export PYTHONPATH={folder}
-exec {python} "$@"
+exec {python} -S -c "import os; own = tuple(os.uname()); \
+there = os.uname_result((*own[:4], '{machine}')); os.uname = lambda: there; $3" "$4"
 """
-SITE = 'import platform\nplatform.machine = lambda: "{machine}"\n'
 
 
 def make_project(
@@ -49,8 +48,12 @@ def make_project(
     without: tuple[str, ...] = (),
     dmesg: str = ":",
     machine: str = "",
+    libraries: Path | None = None,
 ) -> Path:
-    """Write remotes.yaml with the remote `rented`, and the tools of its host."""
+    """Write remotes.yaml with the remote `rented`, and the tools of its host.
+
+    `libraries` is a folder with a driver.
+    """
     tools = root / "tools"
     tools.mkdir(parents=True)
     answers = {
@@ -61,8 +64,7 @@ def make_project(
     }
     python = Path(sys.executable)
     if machine:
-        (tools / "sitecustomize.py").write_text(SITE.format(machine=machine))
-        answers["python-there"] = ANOTHER_MACHINE.format(folder=tools, python=python)
+        answers["python-there"] = ANOTHER_MACHINE.format(machine=machine, python=python)
         python = tools / "python-there"
     for name, text in answers.items():
         if name not in without:
@@ -71,6 +73,7 @@ def make_project(
     (root / "remotes.yaml").write_text(
         "schema: 2\nremotes:\n"
         f"  rented: {{arch: sm_90a, kind: embedded, gpu: H200, workdir: '{root}/host',"
-        f" python: '{python}', env: {{PATH: '{tools}:/usr/bin:/bin'}}}}\n"
+        f" python: '{python}', env: {{PATH: '{tools}:/usr/bin:/bin',"
+        f" KERNELRIG_LEASES: '{root}/leases', LD_LIBRARY_PATH: '{libraries or ''}'}}}}\n"
     )
     return root

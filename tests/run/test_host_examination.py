@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernelrig.files.serialization import from_json
+from kernelrig.model import GpuSpeed
 from kernelrig.run.host_examination import examine
 
+from tests.cuda_driver import build_driver
 from tests.run.gpu_host import UUID, make_project
 
 
@@ -18,9 +21,32 @@ def test_a_good_host_is_worth_it_and_what_was_not_established_is_said(tmp_path: 
     assert lines["GPU"].text == f"NVIDIA H200, {UUID}"
     assert lines["Xid errors"].text == "none since boot"
     assert lines["compute-sanitizer"].text == "compute-sanitizer 2026.4.0.0 (host)"
-    assert lines["driver"].level == "unknown"  # there is no build to compare it with
+    assert lines["driver"].text == "driver 580.159.04, needed 580"
+    assert lines["glibc"].level == "unknown"  # there is no build to compare it with
     assert lines["worth it"].text.startswith("nothing speaks against it")
     assert found.fit
+
+
+def test_what_the_gpu_gave_under_load_is_shown_and_kept_for_the_runs_of_a_day(
+    tmp_path: Path,
+) -> None:
+    library = build_driver(tmp_path / "driver")
+    found = examine(make_project(tmp_path, libraries=library.parent), "rented")
+    lines = {item.name: item for item in found.items}
+    said = "6.87 TB/s, not judged: none of this name was measured"  # 16 copies of 1 GiB in 5 ms
+    assert (lines["copy bandwidth"].level, lines["copy bandwidth"].text) == ("unknown", said)
+    assert lines["under load"].text == "all CTAs agree"
+    assert lines["worth it"].text == "nothing speaks against it; its speed is not judged"
+    kept = from_json(GpuSpeed, tmp_path / f"artifacts/speeds/{UUID}.json")
+    assert (kept.uuid, kept.driver) == (UUID, "580.159.04")
+
+
+def test_a_gpu_that_fails_under_load_is_not_worth_it(tmp_path: Path) -> None:
+    library = build_driver(tmp_path / "driver", memory="2")
+    found = examine(make_project(tmp_path, libraries=library.parent), "rented")
+    assert not found.fit
+    failed = "the GPU could not be loaded: cuMemAlloc_v2 returned 2: out of memory"
+    assert found.items[-1].text == f"no, a run would be refused: {failed}"
 
 
 @pytest.mark.long
@@ -31,13 +57,24 @@ def test_a_good_host_is_worth_it_and_what_was_not_established_is_said(tmp_path: 
         ({"without": ("ncu",)}, "warn", "ncu", "no ncu on "),
         ({"without": ("compute-sanitizer",)}, "fail", "compute-sanitizer", "no compute-sanitizer"),
         ({"machine": "aarch64"}, "fail", "instruction set", "aarch64, and the programs are built"),
-        ({"gpu": {"apps": "17, train, 9000"}}, "fail", "GPU not in use", "17, train, 9000"),
-        ({"gpu": {"used": "9000"}}, "warn", "GPU not in use", "no process is listed, and 9000 MiB"),
+        (
+            {"gpu": {"apps": "train (process 17, 9000 MiB)"}},
+            "fail",
+            "GPU users",
+            "train (process 17, 9000 MiB)",
+        ),
+        ({"gpu": {"used": "9000"}}, "warn", "GPU users", "no process is listed, and 9000 MiB"),
         (
             {"gpu": {"reasons": "0x0000000000000048"}},
             "fail",
             "throttle reasons",
             "the GPU is slowed down: hardware slowdown, thermal slowdown by hardware",
+        ),
+        (
+            {"gpu": {"driver": "570.86.15"}},
+            "fail",
+            "driver",
+            "driver 570.86.15 on ",
         ),
         ({"gpu": {"mig": "Enabled"}}, "fail", "MIG", "a slice is not the GPU"),
         (

@@ -69,7 +69,7 @@ def test_a_good_host_passes_every_check() -> None:
         "driver",
         "MIG",
         "lease",
-        "GPU not in use",
+        "GPU users",
         "ECC",
         "Xid errors",
         "throttle reasons",
@@ -88,12 +88,12 @@ def test_what_runs_on_a_gpu_that_is_not_leased_is_nobodys_business() -> None:
         "gpu_processes": (f"{other['uuid']}, 17, train, 900",),
     }
     both = (GPU["uuid"], other["uuid"])
-    alone = named(check(**busy, leased=both[:1]), "GPU not in use")
+    alone = named(check(**busy, leased=both[:1]), "GPU users")
     assert alone.verdict.outcome is Outcome.PASS
-    shared = named(check(**busy, leased=both), "GPU not in use")
+    shared = named(check(**busy, leased=both), "GPU users")
     assert shared.verdict == broken(
         "another GPU of the host, which shares its power, is in use by another process:"
-        " 17, train, 900; wait, or end it"
+        " train (process 17, 900 MiB); wait, or end it"
     )
 
 
@@ -154,7 +154,8 @@ def test_what_runs_on_a_gpu_that_is_not_leased_is_nobodys_business() -> None:
         ),
         (
             {"gpu_processes": ("4711, python, 1024",)},
-            "the GPU is in use by another process: 4711, python, 1024; wait, or end it",
+            "the GPU is in use by another process: python (process 4711, 1024 MiB);"
+            " wait, or end it",
         ),
         ({"tools": {}}, "no compute-sanitizer on host-17; set `tools: ship` for this remote"),
         ({"problems": ("nvidia-smi hangs",)}, "nvidia-smi hangs"),
@@ -219,7 +220,7 @@ def test_each_thing_that_is_wrong_with_a_host_is_one_sentence(
         ),
         (
             {"gpu": {"memory.used": "40000", "utilization.gpu": "0"}},
-            "GPU not in use",
+            "GPU users",
             "no process is listed, and 40000 MiB and 0% of the GPU are in use",
         ),
         (

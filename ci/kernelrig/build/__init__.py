@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kernelrig.build.compiler import build_all, find_build
     from kernelrig.build.device_code import HostCode, compile_device_code, read_host_code
     from kernelrig.build.listing import table
+    from kernelrig.build.resources import minimum_driver
     from kernelrig.build.tunable_builds import compile_described, require_inputs, try_sets
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "compile_device_code",
     "find_build",
     "load_build",
+    "minimum_driver",
     "read_host_code",
     "require_inputs",
     "table",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelrig import build, config, stages
+from kernelrig.build import toolchain
 from kernelrig.build.toolchain import Item
 from kernelrig.config.selection import choose_remote
 from kernelrig.errors import CiError
@@ -26,7 +27,10 @@ from kernelrig.model import (
     Stage,
     StageKind,
 )
-from kernelrig.remote import connect
+from kernelrig.remote import HostLink, connect
+from kernelrig.remote.protocol import HostRefused
+from kernelrig.run.gpu_speeds import keep_speed
+from kernelrig.stages.preflight.gpu_speed import TENSOR_RATE
 
 NEEDS = Plan(
     "doctor",
@@ -57,16 +61,37 @@ def examine(root: Path, name: str) -> Examination:
     """Probe the host `name` and judge it; one that cannot be reached raises as anywhere."""
     remote = choose_remote(config.load_remotes(root), name)
     builds = _newest_build(root, remote.arch)
-    with connect(remote, root=root) as link:
-        host, shown = link.facts, link.host_key
-    items = [_host_key(remote, shown), _system(host)]
-    items += map(_item, _checks(builds, host, RecordedRemote.of(remote)))
+    recorded = RecordedRemote.of(remote)
+    with connect(remote, root=root, to_ship={}) as link:
+        host = link.facts
+        items = [_host_key(remote, link.host_key), _system(host)]
+        items += map(_item, _checks(root, builds, host, recorded))
+        if host.gpu and remote.device is DeviceKind.GPU and remote.kind != "slurm":
+            items += _load(root, link, fit=all(item.ok for item in items))
     return Examination((*items, _conclusion(items, remote)))
 
 
-def _checks(builds: Sequence[Build], host: Host, remote: RecordedRemote) -> Iterator[Check]:
+def _load(root: Path, link: HostLink, *, fit: bool) -> list[Item]:
+    """Load the GPU for three seconds, unless something else is wrong already; judge what it gave.
+
+    What it gave is kept: it judges the runs there for a day.
+    """
+    if not fit:
+        return [Item("load", True, "not loaded, as a check above failed", level="unknown")]
+    try:
+        speed = link.measure_speed()
+    except HostRefused as e:
+        return [Item("load", True, f"not loaded: {e.message}", level="unknown")]
+    keep_speed(root, speed)
+    return [_item(check) for check in stages.speed_checks(replace(link.facts, speed=speed))]
+
+
+def _checks(
+    root: Path, builds: Sequence[Build], host: Host, remote: RecordedRemote
+) -> Iterator[Check]:
     seen = replace(remote, device=DeviceKind.GPU)
-    found = stages.host_checks(builds, host, seen, NEEDS)
+    driver = build.minimum_driver(toolchain.locked_cuda(root), remote.arch)
+    found = stages.host_checks(builds, host, seen, NEEDS, wanted_driver=driver)
     if remote.device is DeviceKind.EMULATOR:
         yield from (c for c in found if c.name in ("python", "glibc", "disk", "clock"))
     else:
@@ -117,12 +142,16 @@ def _item(check: Check) -> Item:
 def _conclusion(items: Sequence[Item], remote: Remote) -> Item:
     """Say whether the host is worth its price, and what that rests on."""
     name = "worth it"
-    failed = [item.name for item in items if not item.ok]
+    failed = [item for item in items if not item.ok]
     warned = [item.name for item in items if item.level == "warn"]
     if failed:
-        return Item(name, False, f"no: {', '.join(failed)}", "", "fail")
+        others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+        return Item(
+            name, False, f"no, a run would be refused: {failed[0].text}{others}", "", "fail"
+        )
     if remote.device is DeviceKind.EMULATOR:
         return Item(name, True, "it emulates: nothing is rented")
+    judged = any(item.name == TENSOR_RATE and item.level != "unknown" for item in items)
     but = f", but see {', '.join(warned)}" if warned else ""
-    text = f"nothing speaks against it{but}; its speed was not measured"
+    text = f"nothing speaks against it{but}{'' if judged else '; its speed is not judged'}"
     return Item(name, True, text, "", "warn" if warned else "ok")

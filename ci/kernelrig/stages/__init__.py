@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kernelrig.stages.plain.invocation import FILES, input_files
     from kernelrig.stages.plain.kernel_figures import TOTAL, has_figures, kernel_times_of
     from kernelrig.stages.plain.kernel_times import TIMER, times_itself
+    from kernelrig.stages.preflight.gpu_speed import speed_checks
     from kernelrig.stages.preflight.reader import host_checks, judge_preflight
     from kernelrig.stages.profile.merged_plans import merge_plans
     from kernelrig.stages.table import why_not
@@ -71,6 +72,7 @@ __all__ = [
     "program_place",
     "read_stage",
     "releases_early",
+    "speed_checks",
     "stage_jobs",
     "times_itself",
     "wanted_at",

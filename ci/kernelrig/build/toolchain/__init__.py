@@ -9,6 +9,7 @@ from kernelrig import lazy_exports
 if TYPE_CHECKING:
     from kernelrig.build.toolchain.discovery import MINIMUM_CUDA, find_toolchain, require_arch
     from kernelrig.build.toolchain.doctor import Item, describe
+    from kernelrig.build.toolchain.requirements import locked_cuda
     from kernelrig.build.toolchain.sanitizer_wheel import fetch_sanitizer_wheel
     from kernelrig.build.toolchain.wheels import CHARTS, NCU_REPORT, fetch_wheels, wheel_tree
 
@@ -21,6 +22,7 @@ __all__ = [
     "fetch_sanitizer_wheel",
     "fetch_wheels",
     "find_toolchain",
+    "locked_cuda",
     "require_arch",
     "wheel_tree",
 ]

@@ -43,6 +43,12 @@ def find_lock(root: Path, extra: str) -> Path:
     )
 
 
+def locked_cuda(root: Path) -> str:
+    """Return the version of the nvcc that is fetched where no other one is asked for."""
+    pins = (locked.pin for locked in read_lock(find_lock(root, "cuda")))
+    return next(pin.partition("==")[2] for pin in pins if pin.startswith("nvidia-cuda-nvcc=="))
+
+
 def read_lock(path: Path) -> tuple[Locked, ...]:
     """Read a lock; raise ConfigError where a line is anything but a pin with its hashes."""
     try:

@@ -14,7 +14,9 @@ UNSEEN_MIB, UNSEEN_PERCENT = 1024, 10
 """A GPU that nobody uses shows less; nvidia-smi itself shows as some percent."""
 
 
-def gpu_checks(builds: Sequence[Build], host: Host, remote: RecordedRemote) -> Iterator[Check]:
+def gpu_checks(
+    builds: Sequence[Build], host: Host, remote: RecordedRemote, wanted_driver: str = ""
+) -> Iterator[Check]:
     """Judge the GPU that a program uses there: the first that CUDA_VISIBLE_DEVICES shows."""
     if not host.gpus:
         absent = f"no GPU on {host.hostname}: nvidia-smi lists none; choose another remote"
@@ -34,7 +36,7 @@ def gpu_checks(builds: Sequence[Build], host: Host, remote: RecordedRemote) -> I
     found = gpu.get("compute_cap", "")
     for arch in sorted({b.arch for b in builds} or {remote.arch}):
         yield Check(f"compute capability for {arch}", _capability(arch, found, name))
-    yield Check("driver", _driver(builds, host))
+    yield Check("driver", _driver(builds, host, wanted_driver))
     yield Check("MIG", _mig(gpu.get("mig.mode.current", ""), name))
     yield Check("lease", _lease(host))
     yield _in_use(host)
@@ -70,10 +72,10 @@ def _lease(host: Host) -> Verdict:
 
 def _in_use(host: Host) -> Check:
     """Judge what else uses this GPU; what another container runs there shows in its load alone."""
-    name, gpu = "GPU not in use", host.gpu
+    name, gpu = "GPU users", host.gpu
     meant = [g for g in host.gpus if g.get("uuid", "") in host.leased] or [gpu]
     lines = [line for line in host.gpu_processes if any(_is_on(line, g) for g in meant)]
-    own = [re.sub(r"^GPU-[^,]*, *", "", line) for line in lines]
+    own = [_described(line) for line in lines]
     if own:
         one = any(_is_on(line, gpu) for line in lines)
         what = "the GPU is" if one else "another GPU of the host, which shares its power, is"
@@ -85,6 +87,15 @@ def _in_use(host: Host) -> Check:
         text = f"no process is listed, and {used:.0f} MiB and {busy:.0f}% of the GPU are in use"
         return Check(name, passed(text), warning="another container may share it: look again")
     return Check(name, quiet)
+
+
+def _described(line: str) -> str:
+    """Return `python3 (process 17, 520 MiB)` for `GPU-..., 17, python3, 520`."""
+    words = re.sub(r"^GPU-[^,]*, *", "", line).split(", ")
+    if len(words) < 3:
+        return line
+    number, *name, used = words
+    return f"{', '.join(name)} (process {number}, {used} MiB)"
 
 
 def _is_on(line: str, gpu: Mapping[str, str]) -> bool:
@@ -107,18 +118,19 @@ def _capability(arch: str, found: str, name: str) -> Verdict:
     )
 
 
-def _driver(builds: Sequence[Build], host: Host) -> Verdict:
-    if not builds:
+def _driver(builds: Sequence[Build], host: Host, wanted: str) -> Verdict:
+    if not builds and not wanted:
         return skipped(f"driver {host.driver or 'not known'}; no build is here to compare it with")
-    needed = max((b.min_driver for b in builds), key=version_tuple)
+    needed = max((b.min_driver for b in builds), key=version_tuple, default=wanted)
+    who = "the build needs" if builds else "what is built here needs"
     found = version_tuple(host.driver)
     if not version_tuple(needed):
         return broken("the build does not say which driver it needs; build it again")
     if not found:
-        return broken(f"the driver of {host.hostname} is not known, the build needs {needed}")
+        return broken(f"the driver of {host.hostname} is not known, {who} {needed}")
     if found < version_tuple(needed):
         return broken(
-            f"driver {host.driver} on {host.hostname}, the build needs {needed}; rent an image with"
+            f"driver {host.driver} on {host.hostname}, {who} {needed}; rent an image with"
             " a newer driver, install cuda-compat, or build with an older toolkit through CUDA_HOME"
         )
     return passed(f"driver {host.driver}, needed {needed}")

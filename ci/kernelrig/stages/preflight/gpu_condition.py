@@ -27,7 +27,7 @@ XIDS_THAT_LAST = {
 
 SLOWED = 0x8 | 0x20 | 0x40 | 0x80
 """Throttle reasons that slow a GPU although it has nothing to do: its cooling or its supply."""
-HARMLESS = 0x1
+HARMLESS, POWER_CAP = 0x1, 0x4
 WARM_C = 80
 """An idle H200 had 37 C; at this one it is too warm to keep its clocks under load."""
 
@@ -104,6 +104,8 @@ def _throttled(gpu: Mapping[str, str]) -> Check:
     if bits & SLOWED:
         what = f"the GPU is slowed down: {words}"
         return Check(name, broken(f"{what}; wait until it has cooled, or choose another host"))
+    if bits == POWER_CAP and (figure(gpu, "utilization.gpu") or 0.0) > 0:
+        return Check(name, passed("power cap, as it is under load"))
     if bits & ~HARMLESS:
         what = f"the clocks are held: {words or text}"
         return Check(name, passed(what), warning="its times compare with those of the same setting")

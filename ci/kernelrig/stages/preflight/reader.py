@@ -27,6 +27,7 @@ from kernelrig.model import (
 )
 from kernelrig.stages.preflight.gpu import gpu_checks
 from kernelrig.stages.preflight.gpu_condition import condition_checks
+from kernelrig.stages.preflight.gpu_speed import speed_checks
 from kernelrig.stages.preflight.host_system import judge_clock, judge_machine, system_checks
 from kernelrig.stages.preflight.needed_tools import tool_checks
 
@@ -82,13 +83,18 @@ def host_checks(
     plan: Plan,
     *,
     profiling: Profiling | None = None,
+    wanted_driver: str = "",
 ) -> Iterator[Check]:
-    """Judge everything that the probe saw of a host with a GPU."""
+    """Judge everything that the probe saw of a host with a GPU.
+
+    `wanted_driver` is the oldest that a build made now would run with; the builds say their own.
+    """
     yield from (Check("probe", broken(problem)) for problem in host.problems)
     yield from system_checks(builds, host, remote, plan)
     yield judge_clock(host)
-    yield from gpu_checks(builds, host, remote)
+    yield from gpu_checks(builds, host, remote, wanted_driver)
     yield from condition_checks(host)
+    yield from speed_checks(host)
     yield from tool_checks(plan, host, remote, profiling)
     yield from judge_machine(host)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -45,6 +46,17 @@ def test_a_pair_that_depends_on_each_other_is_the_first() -> None:
     assert percent == pytest.approx(math.expm1(0.09) * 100)
     assert count == 3
     assert sum(count for _, count in first.cells.values()) == 10
+
+
+def test_tunables_that_vary_together_are_one() -> None:
+    bound = [
+        replace(r, set=replace(r.set, values={**r.set.values, "D": 10 * r.set.values["A"]}))
+        for r in rows()
+    ]
+    effects = {e.tunable: e for e in main_effects(bound)}
+    assert list(effects) == ["A and D", "B", "C"]
+    assert effects["A and D"].percent == pytest.approx({1: 0.0, 2: math.expm1(0.05) * 100})
+    assert {i.tunables for i in interactions(bound)} == {("A", "B"), ("A", "C"), ("B", "C")}
 
 
 def test_of_too_few_sets_nothing_is_said() -> None:

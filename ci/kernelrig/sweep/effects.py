@@ -22,6 +22,8 @@ LEAST_SETS = 3
 class MainEffect:
     """A tunable: by how many percent each value is slower than its best, others being equal.
 
+    Tunables of which each value goes with one of the other are one: `A and B`, by the values of A.
+
     `share` is the part of the variance that it alone explains, 0 to 1.
     """
 
@@ -59,8 +61,9 @@ def main_effects(rows: Sequence[SweepRow]) -> tuple[MainEffect, ...]:
         at = {v: fitted[(name,), (v,)] for v in values}
         best = min(at.values())
         share = max(less - whole, 0.0) / total if total else 0.0
+        called = " and ".join((name, *_bound(timed)[name]))
         found.append(
-            MainEffect(name, {v: math.expm1(x - best) * 100 for v, x in at.items()}, share)
+            MainEffect(called, {v: math.expm1(x - best) * 100 for v, x in at.items()}, share)
         )
     return tuple(sorted(found, key=lambda e: -e.share))
 
@@ -88,9 +91,22 @@ def interactions(rows: Sequence[SweepRow], most: int = 3) -> tuple[Interaction, 
 
 
 def _varied(timed: Sequence[SweepRow]) -> dict[str, list[int]]:
-    names = timed[0].set.values if timed else {}
-    values = {name: sorted({r.set.values[name] for r in timed}) for name in names}
-    return {name: held for name, held in values.items() if len(held) > 1}
+    return {name: sorted({r.set.values[name] for r in timed}) for name in _bound(timed)}
+
+
+def _bound(timed: Sequence[SweepRow]) -> dict[str, list[str]]:
+    """Return the tunables that vary, each with those that nothing tells apart from it."""
+    found: dict[str, list[str]] = {}
+    by_values: dict[tuple[int, ...], str] = {}
+    for name in timed[0].set.values if timed else {}:
+        held = [r.set.values[name] for r in timed]
+        order = {value: i for i, value in enumerate(dict.fromkeys(held))}
+        first = by_values.setdefault(tuple(order[v] for v in held), name)
+        if len(order) > 1 and first == name:
+            found[name] = []
+        elif len(order) > 1:
+            found[first].append(name)
+    return found
 
 
 def _log(row: SweepRow) -> float:

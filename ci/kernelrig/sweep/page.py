@@ -10,7 +10,7 @@ from kernelrig.build import toolchain
 from kernelrig.errors import CiError
 from kernelrig.files.rundir import write_atomic
 from kernelrig.model import Outcome, SweepResult, SweepRow
-from kernelrig.report.page.chart import Chart, cut, layered, names, number, rows_spec
+from kernelrig.report.page.chart import Chart, layered, names, number, rows_spec
 from kernelrig.report.page.markup import Html, table, tag
 from kernelrig.report.page.section import Section, absent
 from kernelrig.report.page.whole_page import Footing, lay_out
@@ -49,12 +49,20 @@ def _banner(title: str, word: str, result: SweepResult) -> Html:
     facts = [
         ("timed on", result.remote or "no host: nothing was timed"),
         ("sets", f"{len(result.rows)}, {timed} of them timed"),
-        ("spent", f"{result.slots} measurement slots" if result.slots else ""),
+        ("spent", spent(result) if result.slots else ""),
         ("not complete", result.why),
     ]
     listed = [tag("div", tag("dt", n), tag("dd", one_line(said))) for n, said in facts if said]
     kinds = {"fail": "fail", "incomplete": "incomplete", "complete": "pass"}
     return tag("header", tag("h1", title), tag("dl", listed), class_=kinds[word])
+
+
+def spent(result: SweepResult) -> str:
+    share = 100 * result.slots / result.exhaustive_slots if result.exhaustive_slots else 0.0
+    return (
+        f"{result.slots} measurement slots on {result.remote},"
+        f" {share:.0f}% of the {result.exhaustive_slots} that seven rounds of each set take"
+    )
 
 
 def _sections(result: SweepResult) -> Iterator[Section]:
@@ -66,9 +74,9 @@ def _sections(result: SweepResult) -> Iterator[Section]:
             "Percent over the best set, with the 99% interval of paired heats. A set that is level"
             " cannot be more than 0.5% better than the best one, at that confidence.",
         )
-        yield Section(
-            "ranking", "Ranking", charts=(_ranking(timed, label),), lead=lead, label=label
-        )
+        ranking = _ranking(timed, label)
+        body = table(ranking.head, ranking.rows, numbers=(0, 2, 3, 4, 5))
+        yield Section("ranking", "Ranking", body, (ranking,), lead, label)
         yield from _effects(result, label)
     else:
         yield Section("ranking", "Ranking", absent("No set was timed."))
@@ -84,7 +92,7 @@ def _sections(result: SweepResult) -> Iterator[Section]:
 def _ranking(timed: Sequence[SweepRow], label: str) -> Chart:
     values = [
         {
-            "name": f"{r.rank} {cut(r.set.name)}",
+            "name": str(r.rank),
             "percent": r.percent,
             "low": r.percent if r.rank == 1 else r.low_percent,
             "high": r.percent if r.rank == 1 else r.high_percent,

@@ -16,7 +16,7 @@ from kernelrig.files.rundir import write_atomic
 from kernelrig.files.serialization import to_json
 from kernelrig.model import Kernel, Outcome, SweepPhase, SweepResult, SweepRow
 from kernelrig.sweep.effects import main_effects
-from kernelrig.sweep.page import write_page
+from kernelrig.sweep.page import spent, write_page
 from kernelrig.sweep.racing import Standing
 from kernelrig.sweep.set_choice import BASE
 from kernelrig.sweep.sweep_state import Progress
@@ -81,7 +81,7 @@ def render_sweep(result: SweepResult) -> str:
         lines += ["", render_rows([_HEAD, *map(_shown, timed[:SHOWN])])]
         if len(timed) > SHOWN:
             lines.append(f"... and {len(timed) - SHOWN} more in {RESULTS}")
-        lines += ["", _spent(result)]
+        lines += ["", spent(result)]
     lines += _effects(result)
     wrong = [r for r in result.rows if r.outcome in (Outcome.FAIL, Outcome.ERROR)]
     if wrong:
@@ -133,14 +133,6 @@ def _counts(result: SweepResult) -> str:
         f"{pending} not tried yet" if pending else "",
     ]
     return ", ".join(filter(None, said))
-
-
-def _spent(result: SweepResult) -> str:
-    share = 100 * result.slots / result.exhaustive_slots if result.exhaustive_slots else 0.0
-    return (
-        f"{result.slots} measurement slots on {result.remote},"
-        f" {share:.0f}% of the {result.exhaustive_slots} that seven rounds of each set take"
-    )
 
 
 def _effects(result: SweepResult) -> list[str]:

@@ -103,7 +103,8 @@ def describe_sweep(root: Path, request: SweepRequest) -> str:
     """Say what a sweep would do; nothing is compiled, and no host is contacted."""
     sweep = prepare_sweep(root, request, reached=False)
     names = [s.id for s in sweep.sets]
-    kind = "every set is compiled, emulated in a small case and built here"
+    kind = "every set is compiled and emulated in a small case here"
+    kind += ", and built" if sweep.remote else ""
     lines = [
         f"{len(names)} sets of tunables of {sweep.kernel.name} for {sweep.arch}",
         kind if sweep.kernel.level and sweep.kernel.cuda else "every set is built here",
@@ -187,7 +188,8 @@ def _try_sets(sweep: Sweep, key: str, journal: Journal) -> str:
     if not left:
         return ""
 
-    shop = Workshop(sweep.root, sweep.kernel, sweep.arch, sweep.request.system_cuda)
+    for_a_host = sweep.remote is not None
+    shop = Workshop(sweep.root, sweep.kernel, sweep.arch, sweep.request.system_cuda, for_a_host)
     lost = 0
     with open_engine(sweep.request.on, sweep.root) as on:
         for group in ([s for s in left if s.id == known.default], left):

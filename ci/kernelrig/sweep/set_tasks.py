@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernelrig import build, config
-from kernelrig.engines import Engine, Json, WorkItem, register
+from kernelrig.engines import Engine, Json, WorkItem, WorkResult, register
 from kernelrig.errors import BuildError
 from kernelrig.model import (
     Build,
@@ -31,6 +32,9 @@ from kernelrig.sweep.set_choice import BASE
 from kernelrig.sweep.set_variants import with_sets
 from kernelrig.terminal.log import say
 
+if TYPE_CHECKING:
+    from kernelrig.run.tunable_emulation import EmulatedSet
+
 TASK = "sweep-set"
 SCHEDULES = 2
 Row = dict[str, Json]
@@ -38,12 +42,16 @@ Row = dict[str, Json]
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """What sets are made with: the tools, and the build of BASE, whose inputs are theirs."""
+    """What sets are made with: the tools, and the build of BASE, whose inputs are theirs.
+
+    Programs are `for_a_host`, or else built only where nothing can be emulated.
+    """
 
     root: Path
     kernel: Kernel
     arch: str
     system_cuda: bool
+    for_a_host: bool = True
 
     @property
     def request(self) -> build.Request:
@@ -106,6 +114,7 @@ def set_items(
             "facts": dict(facts[one.id]),
             "emulation": payloads[one.id],
             "inputs": dict(inputs),
+            "builds": shop.for_a_host or payloads[one.id] is None,
         }
         item = WorkItem.of(TASK, payload, sweep)
         made[item.key] = (item, one)
@@ -150,6 +159,9 @@ def try_set(payload: Mapping[str, Json]) -> Json:
     assert isinstance(inputs, dict), "set_items wrote it"
     build.require_inputs(root, {name: str(digest) for name, digest in inputs.items()})
     facts = {name: str(text) for name, text in said.items()}
+    emulation = payload["emulation"]
+    if isinstance(emulation, dict) and not payload["builds"]:
+        return _emulate_alone(emulation, facts)
     values = payload["values"]
     assert isinstance(values, dict), "set_items wrote it"
     whole = {name: int(str(value)) for name, value in values.items()}
@@ -164,9 +176,7 @@ def try_set(payload: Mapping[str, Json]) -> Json:
         lines = e.details.splitlines()
         first = next((line for line in lines if "error" in line), e.message)
         return _row(SweepPhase.STATIC, Outcome.FAIL, first, facts, lines)
-    if isinstance(emulation := payload["emulation"], dict) and (
-        out := _emulate(emulation, built, facts)
-    ):
+    if isinstance(emulation, dict) and (out := _emulate(emulation, built, facts)):
         return out
     facts["build"] = built.folder.name
     return _row(SweepPhase.BUILT, Outcome.PASS, "built", facts)
@@ -176,7 +186,24 @@ def _emulate(payload: Mapping[str, Json], built: Build, facts: dict[str, str]) -
     """Return why a set is out, None if every element of it is right."""
     from kernelrig.run.tunable_emulation import emulate_build
 
-    ran = emulate_build(payload, built)
+    return _judged(emulate_build(payload, built), facts)
+
+
+def _emulate_alone(payload: Mapping[str, Json], facts: dict[str, str]) -> Json:
+    """Emulate a set that no host will run: only what that needs of it is compiled."""
+    from kernelrig.run.tunable_emulation import emulate_set, read_emulated
+
+    ran = read_emulated(WorkResult("", emulate_set(payload)))
+    if isinstance(ran, TriedSet):
+        if ran.refused:
+            return _refused(ran, facts)
+        return _row(SweepPhase.STATIC, Outcome.FAIL, ran.complaint, facts)
+    out = _judged(ran, facts)
+    return out or _row(SweepPhase.EMULATED, Outcome.PASS, ran.verdict.summary, facts)
+
+
+def _judged(ran: EmulatedSet, facts: dict[str, str]) -> Json:
+    """Return why an emulated set is out, None if it is not."""
     facts["emulated"] = ran.verdict.summary
     if ran.verdict.outcome is Outcome.PASS:
         return None

@@ -123,7 +123,7 @@ def _counts(result: SweepResult) -> str:
     refused = sum(r.outcome is Outcome.SKIP for r in result.rows)
     wrong = sum(r.outcome in (Outcome.FAIL, Outcome.ERROR) for r in result.rows)
     pending = sum(r.phase is SweepPhase.PENDING for r in result.rows)
-    early = phases[SweepPhase.BUILT] + phases[SweepPhase.VERIFIED]
+    early = sum(phases[p] for p in (SweepPhase.EMULATED, SweepPhase.BUILT, SweepPhase.VERIFIED))
     said = [
         f"{len(result.rows)} sets",
         f"{phases[SweepPhase.TIMED]} timed" if result.remote else "",

@@ -162,7 +162,8 @@ class Progress:
             return SweepRow(one, phase, outcome, summary, evidence, facts)
         summary = str(event["summary"])
         if one.id not in self.verified and rank is None:
-            return SweepRow(one, SweepPhase.BUILT, Outcome.PASS, summary, (), facts)
+            phase = SweepPhase(str(event["phase"]))
+            return SweepRow(one, phase, Outcome.PASS, summary, (), facts)
         if rank is None:
             return SweepRow(
                 one, SweepPhase.VERIFIED, Outcome.PASS, "every element right", (), facts

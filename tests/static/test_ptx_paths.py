@@ -241,13 +241,26 @@ CLUSTER = ".maxntid 128 .explicitcluster .reqnctapercluster 2, 1, 1"
         (f"bar.sync 0; {PEER} {TO_PEER}", ".maxntid 128", Outcome.PASS),
         (f"@%p1 bra A; {MEET} A: {PEER} {TO_PEER}", CLUSTER, Outcome.FAIL),
         ("st.shared::cluster.b32 [%r9], 1;", CLUSTER, Outcome.PASS),
-        (ALLOC.replace("::1", "::2"), CLUSTER, Outcome.FAIL),
+        # It may block until the other allocates too: a warning, as of the emulator.
+        (ALLOC.replace("::1", "::2"), CLUSTER, Outcome.PASS),
     ],
 )
 def test_nobody_reaches_a_peer_before_they_met(
     body: str, directives: str, outcome: Outcome
 ) -> None:
     assert verdict("P011", f"{body} ret;", directives=directives) is outcome
+
+
+def test_an_alloc_that_may_block_for_a_peer_is_a_warning_and_what_reaches_it_is_wrong() -> None:
+    pair = ALLOC.replace("::1", "::2")
+    alone = check("P011", f"{pair} ret;", directives=CLUSTER)
+    assert "1 judged; warning: tcgen05.alloc" in alone.verdict.summary
+    assert "PTX asks for none (9.7.16.5" in alone.warning
+    met = check("P011", f"{MEET} {pair} ret;", directives=CLUSTER)
+    assert (met.verdict.outcome, met.warning) == (Outcome.PASS, "")
+    both = check("P011", f"{pair} {PEER} {TO_PEER} ret;", directives=CLUSTER)
+    assert both.verdict.outcome is Outcome.FAIL
+    assert len(both.findings) == 1
 
 
 ELECT = "elect.sync _|%p1, -1;"

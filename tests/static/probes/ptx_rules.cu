@@ -148,10 +148,13 @@ __device__ __forceinline__ void body(const TensorMap &map, int tiles, uint32_t *
   if (warp == 0 && ptx::elect_one())
     initialise<FAULT>(smem);
   __syncwarp();
-  if constexpr (FAULT == PEER_BEFORE_CLUSTER_BARRIER)
+  if constexpr (FAULT == PEER_BEFORE_CLUSTER_BARRIER) {
     __syncthreads();
-  else
+    if (warp == 0 && ptx::elect_one())
+      arrive_at_peer<FAULT>(in_peer(smem + BARRIERS + 8 * RELEASED, rank ^ 1));
+  } else {
     meet();
+  }
   if (warp == 1) {
     if constexpr (FAULT == ALLOC_AFTER_RELINQUISH)
       tcgen05::relinquish_alloc_permit();

@@ -15,6 +15,17 @@ from kernelrig.static.ptx.pointers import PEER
 _PAIR = frozenset({"alloc", "mma", "commit", "cp"})
 
 
+_ALLOCATED_EARLY = (
+    "reached with no barrier.cluster.wait before; PTX asks for none (9.7.16.5: it may block until"
+    " the other CTA allocates too), racecheck and NVIDIA's own library do"
+)
+
+
+def _may_block(i: Instruction) -> bool:
+    """Say whether PTX lets it wait for the other CTA, as the emulator's table has it: a warning."""
+    return i.opcode == "tcgen05" and "alloc" in i.flags
+
+
 def may_touch_peer(i: Instruction) -> bool:
     """Say whether another CTA's shared or tensor memory may be what it works on."""
     if i.opcode == "tcgen05":
@@ -39,7 +50,9 @@ def _too_early(code: Code) -> Iterator[Breach]:
     def step(met: bool, i: Instruction, facts: Facts) -> bool:
         if i.index not in touching:
             return True
-        if not met:
+        if not met and _may_block(i):
+            found.append(Breach(i, _ALLOCATED_EARLY, warning=True))
+        elif not met:
             found.append(Breach(i, f"{i.mnemonic} is reached with no barrier.cluster.wait before"))
         return met
 

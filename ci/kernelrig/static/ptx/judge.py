@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kernelrig.findings import locate
 from kernelrig.model import Check, Finding, Rule
@@ -17,10 +17,11 @@ from kernelrig.static.rule_check import broken_rule_at, judged, not_asked, not_j
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A place where a rule is broken, and how."""
+    """A place where a rule is broken, and how; a `warning` breaks nothing that PTX asks for."""
 
     at: Instruction
     how: str
+    warning: bool = False
 
 
 @dataclass(slots=True)
@@ -94,14 +95,20 @@ class PtxRule:
             if kind is not None and not code.all(kind.holds):
                 return not_asked(self.rule, f"no {kind.name} in '{name}'")
         try:
-            findings = self._findings(code)
+            breaches = self._breaches(code)
         except TooManyPathsError as e:
             return not_judged(self.rule, str(e))
+        findings = [self._finding(code, b) for b in breaches if not b.warning]
         count = len(code.all(self.sites.holds))
         said = f"{what}: {count} judged" + (f", {len(findings)} wrong" if findings else "")
-        return judged(self.rule, findings, said, {what: str(count)})
+        check = judged(self.rule, findings, said, {what: str(count)})
+        warnings = [f"{code.where(b.at)}: {b.how}" for b in breaches if b.warning]
+        if not warnings:
+            return check
+        verdict = replace(check.verdict, summary=f"{said}; warning: {warnings[0]}")
+        return replace(check, verdict=verdict, warning=warnings[0])
 
-    def _findings(self, code: Code) -> list[Finding]:
+    def _breaches(self, code: Code) -> list[Breach]:
         """Return what breaks the rule; if nothing does on more paths than there are, nothing does.
 
         Few rules need the closer look.
@@ -112,7 +119,7 @@ class PtxRule:
             breaches = dict.fromkeys(self.judge(code))
             if not breaches:
                 break
-        return [self._finding(code, b) for b in sorted(breaches, key=lambda b: b.at.index)]
+        return sorted(breaches, key=lambda b: b.at.index)
 
     def _finding(self, code: Code, breach: Breach) -> Finding:
         at = breach.at

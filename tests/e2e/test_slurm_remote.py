@@ -9,12 +9,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kernelrig import config
 from kernelrig.model import Remote, SlurmOptions
 
 from tests.e2e.host import LoopbackHost, await_that, marked_processes
-from tests.e2e.project import Answer, MakeProject, Project, read_junit, read_run, run_words
+from tests.e2e.project import (
+    SOURCES,
+    Answer,
+    MakeProject,
+    Project,
+    read_junit,
+    read_run,
+    run_words,
+)
 from tests.engines.slurm_cluster import Cluster, slurm_cluster, wait_for
 from tests.remote.stand_in_slurm import StandInSlurm
+from tests.sweep.test_sweep import make_project as make_sweep_project
+from tests.sweep.test_sweep import require_whole
 
 WAITS = run_words("waits", "patient")
 
@@ -124,6 +135,19 @@ def test_a_run_survives_all_that_a_cluster_does(
 
 
 @pytest.mark.long
+def test_a_sweep_is_built_by_arrays_and_raced_in_jobs(
+    host: LoopbackHost, slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
+    project = make_sweep_project(tmp_path / "project")
+    config.add_remote(project.root, remote_of(host, tmp_path, f"SLURM_CONF={slurm.conf}"))
+    answer = project.invoke("sweep", "--remote", "host", "--on", "slurm:low")
+    require_whole(project, answer)
+    wait_for(lambda: not slurm.ask("squeue", "--noheader"), "a job is left")
+    assert all(read_run(folder).held_s is not None for folder in project.runs())
+
+
+@pytest.mark.long
 def test_a_node_that_dies_takes_its_stage_and_no_other(
     make: MakeProject, host: LoopbackHost, slurm: Cluster, tmp_path: Path
 ) -> None:
@@ -160,8 +184,6 @@ def test_cancel_ends_the_job_and_a_time_limit_is_named(
 
 
 def make_again(project: Project, remote: Remote) -> Project:
-    from kernelrig import config
-
     config.add_remote(project.root, remote, replace=True)
     assert json.dumps(config.load_remotes(project.root)["host"].slurm.partition) == '"nowhere"'
     return project

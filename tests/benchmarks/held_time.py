@@ -19,12 +19,11 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.benchmarks.ship import client_options, seconds
+from tests.benchmarks.ship import by_rig, client_options, seconds
 from tests.cpu_project import make_cpu_project
 from tests.faults.proxy import Proxy
 from tests.remote.sshd_fixture import Sshd, install_openssh_server, start_server
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 STAGES, STAGE_S, ONE_WAY_S = 10, 1.0, 0.015
 PROGRAM = f"""\
 #include <stdio.h>
@@ -51,16 +50,7 @@ def make_project(root: Path, server: Sshd, port: int) -> Path:
     return project
 
 
-def by_rig(project: Path) -> None:
-    words = ["remote-test", "--remote", "host", "--kernel", "sleeps", "--plan", "ten"]
-    subprocess.run(
-        [sys.executable, "-P", "-m", "kernelrig", *words],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "ci")},
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+WORDS = ["remote-test", "--remote", "host", "--kernel", "sleeps", "--plan", "ten"]
 
 
 def by_ssh(server: Sshd, port: int, program: Path) -> None:
@@ -98,10 +88,10 @@ def main(rounds: int) -> None:
         try:
             with Proxy(server.port) as proxy:
                 project = make_project(folder / "project", server, proxy.port)
-                by_rig(project)  # the first builds and ships
+                by_rig(project, WORDS)  # the first builds and ships
                 proxy.weather.delay_s = ONE_WAY_S
                 for _ in range(rounds):
-                    whole.append(seconds(lambda: by_rig(project)))
+                    whole.append(seconds(lambda: by_rig(project, WORDS)))
                     link = proxy.links[-1]
                     link.over.wait(10)
                     held.append(recorded(project))

@@ -67,7 +67,8 @@ def on_cpu(source: str, words: tuple[str, ...], flags: tuple[str, ...]) -> Said:
         "--arch",
         ARCH,
     ]
-    argv += ["--schedules", "1", "--kernel", "patch_embed_gemm", *flags, "--", *words]
+    argv += ["--schedules", "1", "--kernel", "patch_embed_gemm", "--accumulate", "hardware"]
+    argv += [*flags, "--", *words]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, cwd=ROOT)
     ended = _ENDED.findall(done.stdout)
     if not ended:

@@ -16,11 +16,10 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.benchmarks.ship import client_options, seconds
+from tests.benchmarks.ship import by_rig, client_options, seconds
 from tests.cpu_project import make_cpu_project
 from tests.remote.sshd_fixture import Sshd, install_openssh_server, start_server
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM_ARGS = ["--write", "made.txt", "made", "--say", "all is well"]
 
 
@@ -36,16 +35,7 @@ def by_hand(server: Sshd, program: Path, back: Path) -> None:
     subprocess.run([*scp, f"{home}made.txt", str(back)], check=True)
 
 
-def by_rig(project: Path) -> None:
-    words = ["remote-test", "--remote", "host", "--kernel", "passes", "--plan", "quick"]
-    subprocess.run(
-        [sys.executable, "-P", "-m", "kernelrig", *words],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "ci")},
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+WORDS = ["remote-test", "--remote", "host", "--kernel", "passes", "--plan", "quick"]
 
 
 def main(rounds: int) -> None:
@@ -55,13 +45,13 @@ def main(rounds: int) -> None:
         server = start_server(folder / "sshd")
         try:
             project = make_cpu_project(folder / "project", remotes=[server.remote()])
-            by_rig(project)  # the first builds and ships
+            by_rig(project, WORDS)  # the first builds and ships
             program = next(project.glob("artifacts/builds/passes-*")) / "cpu_program"
             hand: list[float] = []
             rig: list[float] = []
             for _ in range(rounds):
                 hand.append(seconds(lambda: by_hand(server, program, folder / "back.txt")))
-                rig.append(seconds(lambda: by_rig(project)))
+                rig.append(seconds(lambda: by_rig(project, WORDS)))
         finally:
             server.stop()
     ratios = [r / h for r, h in zip(rig, hand, strict=True)]

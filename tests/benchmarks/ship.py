@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -38,6 +38,18 @@ def seconds(action: Callable[[], object]) -> float:
     began = time.perf_counter()
     action()
     return time.perf_counter() - began
+
+
+def by_rig(project: Path, words: Sequence[str]) -> None:
+    """Run a task of ours as a whole process, from the shell to the written report."""
+    subprocess.run(
+        [sys.executable, "-P", "-m", "kernelrig", *words],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "ci")},
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def by_link(link: HostLink, file: Path) -> None:

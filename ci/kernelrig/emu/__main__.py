@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from kernelrig.emu.launch.command_line import first_schedule, require_buffers
 from kernelrig.emu.launch.engines import choose_engine
 from kernelrig.emu.launch.estimate import Watch
-from kernelrig.emu.launch.execution import DEFAULT_STEPS, Schedule
+from kernelrig.emu.launch.execution import DEFAULT_STEPS
 from kernelrig.emu.launch.exploration import ALL_OBSERVERS, Outcome, emulate, schedules_of
 from kernelrig.emu.launch.file import is_sequence, read_launch
 from kernelrig.emu.launch.finding_text import brief, shown
@@ -192,20 +193,11 @@ def _run(arguments: argparse.Namespace) -> int:
     loaded = load(arguments.launch, arguments.module, arguments.source, large=arguments.large)
     asked_for = read_severities(arguments.severity, strict=arguments.strict)
     severities = asked_for.over(loaded.entry.severities)
-    unknown = sorted(dumps.keys() - loaded.entry.buffers.keys())
-    if unknown:
-        known = ", ".join(loaded.entry.buffers)
-        raise ConfigError(f"--dump: no buffer {unknown[0]!r}; buffers: {known}")
+    require_buffers(dumps, loaded.entry.buffers)
     engine = choose_engine(arguments.engine, _tell)
     if engine.why:
         _tell(f"{engine.why}: the engine is numpy")
-    first = Schedule(
-        seed=arguments.seed,
-        max_steps=arguments.max_steps,
-        hardware_accumulation=arguments.accumulate == "hardware",
-        elected=arguments.elect,
-        engine=engine.name,
-    )
+    first = first_schedule(arguments, engine.name)
     outcome = emulate(
         loaded,
         schedules_of(first, arguments.schedules),

@@ -53,6 +53,7 @@ class ProgramRequest:
     schedules: int = 4
     seed: int = 0
     observe: tuple[str, ...] = ()
+    accumulate: str = "fp32"
     engine: str = "auto"
     system_cuda: bool = False
     max_steps: int | None = None
@@ -115,7 +116,10 @@ def emulate_program(
         )
         how = HowToRun(
             Schedule(
-                seed=request.seed, engine=engine.name, max_steps=request.max_steps or DEFAULT_STEPS
+                seed=request.seed,
+                engine=engine.name,
+                max_steps=request.max_steps or DEFAULT_STEPS,
+                hardware_accumulation=request.accumulate == "hardware",
             ),
             request.schedules,
             request.observe or ALL_OBSERVERS,
@@ -165,7 +169,8 @@ def _run(
         f"recorded: {count}, {recorder.stored_bytes} bytes of memory, in {file}",
         f"next: {COMMAND} emulate --launch {shlex.quote(str(file))}"
         + (f" --schedules {request.schedules}" if request.schedules != SCHEDULES else "")
-        + (f" --seed {request.seed}" if request.seed else ""),
+        + (f" --seed {request.seed}" if request.seed else "")
+        + (f" --accumulate {request.accumulate}" if request.accumulate != "fp32" else ""),
     ]
 
 
@@ -184,6 +189,7 @@ def _check(request: ProgramRequest) -> None:
     if request.record is not None and os.path.lexists(request.record):
         raise ConfigError(f"{request.record} is there already", "pass --out with another folder")
     choose(ALL_ENGINES, request.engine, "engine")
+    choose(("fp32", "hardware"), request.accumulate, "accumulate")
     for name in request.observe:
         choose(ALL_OBSERVERS, name, "observer")
     try:

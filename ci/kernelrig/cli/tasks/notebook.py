@@ -40,7 +40,7 @@ def list_runs(
     if remote:
         if any((kernel, arch, task, verdict)):
             raise ConfigError("--remote lists all runs of a host: it takes no other than --last")
-        from kernelrig.run.runs_on_host import list_on_host
+        from kernelrig.run.host_listing import list_on_host
 
         on_host, text = list_on_host(project_root(), remote, most or MOST_ON_HOST)
         return Reply(text, on_host=on_host)

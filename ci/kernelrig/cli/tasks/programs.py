@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         "ctas": "run only the first CTAs of each grid, as many as this; default: all",
         "clusters": "run only the first clusters of each grid",
         "max_steps": "end a launch after so many steps of a schedule; default: 20 million",
+        "accumulate": "fp32, or hardware: the published models of tensor cores",
         "engine": "native, numpy, or auto: native where it can be built",
         "severity": SEVERITY,
         "strict": STRICT,
@@ -57,6 +58,7 @@ def run(
     ctas: str = "0",
     clusters: str = "0",
     max_steps: str = "",
+    accumulate: str = "fp32",
     engine: str = "auto",
     severity: str = "",
     strict: bool = False,
@@ -68,8 +70,8 @@ def run(
     request = _asked(
         file,
         also=also, arch=arch, nvcc_flags=nvcc_flags, schedules=schedules, seed=seed, kernel=kernel,
-        launch=launch, ctas=ctas, clusters=clusters, max_steps=max_steps, engine=engine,
-        system_cuda=system_cuda,
+        launch=launch, ctas=ctas, clusters=clusters, max_steps=max_steps, accumulate=accumulate,
+        engine=engine, system_cuda=system_cuda,
     )  # fmt: skip
     return _answer(
         replace(
@@ -98,6 +100,7 @@ def run(
         "schedules": "schedules of each recorded launch; what any of them reads is kept",
         "seed": "seed of the schedules",
         "max_steps": "end a launch after so many steps of a schedule; default: 20 million",
+        "accumulate": "fp32, or hardware: the published models of tensor cores",
         "engine": "native, numpy, or auto: native where it can be built",
         "system_cuda": SYSTEM_CUDA,
     },
@@ -115,6 +118,7 @@ def record(
     schedules: str = "4",
     seed: str = "0",
     max_steps: str = "",
+    accumulate: str = "fp32",
     engine: str = "auto",
     system_cuda: bool = False,
 ) -> Reply:
@@ -122,8 +126,8 @@ def record(
     request = _asked(
         file,
         also=also, arch=arch, nvcc_flags=nvcc_flags, schedules=schedules, seed=seed, kernel=kernel,
-        launch=launch, ctas=ctas, clusters=clusters, max_steps=max_steps, engine=engine,
-        system_cuda=system_cuda,
+        launch=launch, ctas=ctas, clusters=clusters, max_steps=max_steps, accumulate=accumulate,
+        engine=engine, system_cuda=system_cuda,
     )  # fmt: skip
     return _answer(replace(request, record=Path(out or f"{Path(file).stem}-launches")))
 
@@ -141,6 +145,7 @@ def _asked(
     ctas: str,
     clusters: str,
     max_steps: str,
+    accumulate: str,
     engine: str,
     system_cuda: bool,
 ) -> ProgramRequest:
@@ -159,6 +164,7 @@ def _asked(
         ctas=whole_number("ctas", ctas),
         clusters=whole_number("clusters", clusters),
         max_steps=optional_whole_number("max-steps", max_steps),
+        accumulate=accumulate,
         engine=engine,
         system_cuda=system_cuda,
     )

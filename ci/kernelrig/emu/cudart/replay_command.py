@@ -11,8 +11,8 @@ from kernelrig.emu.cudart.program_launch import HowToRun
 from kernelrig.emu.cudart.program_text import replay_text
 from kernelrig.emu.cudart.program_verdict import replay_document
 from kernelrig.emu.cudart.replay import replay
+from kernelrig.emu.launch.command_line import first_schedule, require_buffers
 from kernelrig.emu.launch.engines import choose_engine
-from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.sequence import read_sequence
 from kernelrig.emu.launch.severities import read_severities
 from kernelrig.emu.numerics.arrays import Array
@@ -44,22 +44,13 @@ def run_sequence(
     sequence = read_sequence(arguments.launch)
     if arguments.source:
         sequence = replace(sequence, source=arguments.source)
-    for name in dump:
-        if name not in sequence.buffers:
-            known = ", ".join(sequence.buffers)
-            raise ConfigError(f"--dump: no buffer {name!r}; buffers: {known}")
+    require_buffers(dump, sequence.buffers)
     asked = read_severities(arguments.severity, strict=arguments.strict)
     severities = asked.over(sequence.severities)
     engine = choose_engine(arguments.engine, say)
     if engine.why:
         say(f"{engine.why}: the engine is numpy")
-    first = Schedule(
-        seed=arguments.seed,
-        max_steps=arguments.max_steps,
-        hardware_accumulation=arguments.accumulate == "hardware",
-        elected=arguments.elect,
-        engine=engine.name,
-    )
+    first = first_schedule(arguments, engine.name)
     how = HowToRun(first, arguments.schedules, observe, arguments.jobs, severities=severities)
     done = replay(arguments.launch, sequence, how, say, arguments.module, dump)
     printed = b"".join(one.printed + one.complained for one in done.launches).decode(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,21 +125,16 @@ class HostExecutor:
     def _jobs(self, directory: RunDirectory, upload: UploadSet) -> tuple[StageJob, ...]:
         """Return what the agent is to run: nothing of a stage that is reused."""
         run = directory.run
-        asked, drawn = (
-            stages.stage_jobs(
-                run.plan,
-                run.kernel,
-                directory.builds,
-                run.host,
-                directory.remote,
-                bench=run.bench,
-                seed=seed,
-                profiling=run.profiling,
-            )
-            for seed in (None, run.seed)
+        jobs = partial(
+            stages.stage_jobs,
+            *(run.plan, run.kernel, directory.builds, run.host, directory.remote),
+            bench=run.bench,
+            profiling=run.profiling,
         )
+        drawn = jobs(seed=run.seed)
         if not self.spec.offers:
             return drawn
+        asked = jobs(seed=None)  # equal in runs that drew other inputs
         keys = stage_keys(directory, asked, upload.digests, self.remote.env)
         directory.save(replace(run, stage_keys=keys))
         return without_passed(directory, drawn) if self.spec.reuses else drawn

@@ -1,0 +1,18 @@
+"""Our kernels' own programs print on the CPU what they printed on a GPU: small cases of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.own_programs import main
+
+PRINTED = Path(__file__).parents[1] / "data/own-programs-h100.json"
+"""On one NVIDIA H100 (driver 580.159.04), by `tests/benchmarks/own_programs.py FILE --gpu`."""
+
+
+@pytest.mark.long
+def test_run_prints_what_an_h100_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main([str(PRINTED)])
+    assert (code, capsys.readouterr().out.splitlines()[-1]) == (0, "12 of 12 starts the same")

@@ -210,3 +210,9 @@ def test_readmes_line_for_a_folder_of_wheels_names_locks_that_exist(tmp_path: Pa
     named = [ROOT / call[-1] for call in calls]
     locks = ("build", "base", "cuda", "cupti", "sanitizer")
     assert named == [OWN_LOCKS / f"{name}.txt" for name in locks]
+
+
+def test_what_is_installed_beside_the_tests_has_the_same_pins() -> None:
+    dev, engines = locked("base", "dev"), locked("base", "engines")
+    assert "packaging" in {*dev} & {*engines}
+    assert not [n for n in {*dev} & {*engines} if pinned(dev[n]) != pinned(engines[n])]

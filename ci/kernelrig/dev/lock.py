@@ -50,7 +50,7 @@ def lock_all(root: Path, folder: Path = OWN_LOCKS, *, upgrade: bool = False) -> 
     write_atomic(folder / "base.txt", render(_files(of_base)))
     # Installed together with base.txt
     write_atomic(folder / "dev.txt", render(_files(sorted({*of_dev} - {*of_base}))))
-    of_engines = _resolve([*base, *extras["engines"]], of_base)
+    of_engines = _resolve([*base, *extras["engines"]], of_dev)
     write_atomic(folder / "engines.txt", render(_files(sorted({*of_engines} - {*of_base}))))
     for extra in TOOLS:
         write_atomic(folder / f"{extra}.txt", render(_files(extras[extra])))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -174,13 +174,14 @@ def emulate_set(payload: Mapping[str, Any]) -> Json:
 def emulate_build(payload: Mapping[str, Any], built: Build) -> EmulatedSet:
     """Emulate a set that is built already, as the item of this payload would."""
     origin = "a work item"
+    stage = from_value(Stage, payload["stage"], origin)
     with TemporaryDirectory(prefix="kernelrig-") as folder:
         return _emulate_one(
             from_value(Kernel, payload["kernel"], origin),
-            from_value(Stage, payload["stage"], origin),
+            stage,
             from_value(Emulation, payload["emulation"], origin),
             payload["engine"],
-            built,
+            replace(built, variant=stage.variant),  # a set is a variant of the sweep's alone
             Path(folder),
         )
 

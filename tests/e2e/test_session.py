@@ -166,6 +166,50 @@ def test_a_client_killed_in_mid_stage_is_gone_on_with(project: Project, host: Lo
     assert host.events(opened).count("command_started") == 1
 
 
+@pytest.mark.long
+def test_a_run_of_an_entry_that_has_changed_since_is_no_verdict_on_it(
+    project: Project, host: LoopbackHost
+) -> None:
+    write(project, WAITS)
+    with project.start("session", "night.yaml", "--remote", "host") as client:
+        client.hear("host waits: program: started")
+        client.process.kill()
+    kernels = project.root / "kernel/kernels.yaml"
+    text = kernels.read_text()
+    assert text.count('"--say", "after"]') == 1
+    kernels.write_text(text.replace('"--say", "after"]', '"--exit", "3"]'))
+    host.go()
+    answer = session(project, "--remote", "host")
+    assert answer.exit_code == 1, answer.stderr
+    assert outcomes(project) == {
+        "first": Outcome.PASS,
+        "waits": Outcome.FAIL,
+        "last": Outcome.SKIP,
+    }
+    ended = [e for e in events(project) if e["event"] == "ended" and e["entry"] == "waits"]
+    assert [e["outcome"] for e in ended] == ["pass", "fail"]
+
+
+@pytest.mark.long
+def test_an_open_run_on_a_remote_that_is_not_named_is_said(
+    make: MakeProject, host: LoopbackHost, tmp_path: Path
+) -> None:
+    other = LoopbackHost(host.sshd, tmp_path / "other")
+    project = make(host.remote(), other.remote(name="other"))
+    write(project, WAITS)
+    with project.start("session", "night.yaml", "--remote", "host") as client:
+        client.hear("host waits: program: started")
+        client.process.kill()
+    other.workdir.mkdir(exist_ok=True)
+    other.go()
+    answer = session(project, "--remote", "other")
+    assert answer.exit_code == 6, answer.stderr
+    assert answer.shows("is open on host: name that remote, or give it up with --again waits")
+    answer = session(project, "--remote", "other", "--again", "waits")
+    assert answer.exit_code == 0, answer.stderr
+    host.go()
+
+
 def require_once(project: Project) -> None:
     """Each entry has one verdict, of one run, and every run of the host is one of them."""
     rows = result_of(project).rows

@@ -97,7 +97,7 @@ class EntryQueue:
 
     def _give(self, remote: str, task: HostTask) -> None:
         if remote not in self.workers:
-            worker = HostWorker(self.session, remote, self.inputs, self.log)
+            worker = HostWorker(self.session, remote, self.log)
             self.workers[remote] = Worker(worker)
             self.workers[remote].start()
         self.given[remote] = task
@@ -138,13 +138,15 @@ class EntryQueue:
         """
         if remote not in self.lost:
             for planned in self.session.planned:
-                run = state.entries[planned.name].runs.get(remote)
-                if run and not self._busy(planned.name):
-                    return HostTask("carry out", planned.name, run)
+                begun = state.entries[planned.name].runs.get(remote)
+                if begun and not self._busy(planned.name):
+                    run, inputs = str(begun["run"]), str(begun["inputs"])
+                    return HostTask("carry out", planned.name, run, inputs)
             for planned in self._ready(remote, state):
                 most = self._most_minutes(state, remote)
                 if most is None or self._fits(planned, remote, most):
-                    return HostTask("carry out", planned.name, most_minutes=most)
+                    inputs = self.inputs[planned.name]
+                    return HostTask("carry out", planned.name, "", inputs, most)
         open_there = any(remote in entry.runs for entry in state.entries.values())
         asked = ("", remote) in self.refused
         if remote in state.rented and not open_there and not asked:

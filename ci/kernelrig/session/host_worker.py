@@ -40,12 +40,14 @@ from kernelrig.terminal.log import label, say
 class HostTask:
     """An entry for a host, or that it is to be given back. `run` is one to be brought back.
 
+    `inputs` identify what the result depends on: of such a run, what it was begun with.
     `most_minutes` is what the session's limits leave it.
     """
 
     verb: Literal["carry out", "give back"]
     entry: str = ""
     run: str = ""
+    inputs: str = ""
     most_minutes: float | None = None
 
 
@@ -60,20 +62,18 @@ class Done:
 class HostWorker:
     """Carries out tasks on one remote; called in a forked process."""
 
-    def __init__(
-        self, session: Session, remote: str, inputs: dict[str, str], log: EventLog
-    ) -> None:
+    def __init__(self, session: Session, remote: str, log: EventLog) -> None:
         self.session = session
         self.root = session.root
         self.remote = remote
-        self.inputs = inputs
+        self.inputs = ""
         self.log = log
         self.planned = {p.name: p for p in session.planned}
         self.is_up = False
         self.opened = ""
 
     def __call__(self, task: HostTask) -> Done:
-        self.opened = ""
+        self.opened, self.inputs = "", task.inputs
         label(f"{self.remote}" + (f" {task.entry}" if task.entry else ""))
         with catch_signals():
             try:
@@ -184,7 +184,7 @@ class HostWorker:
             self.log.add("left", why=why, runs=runs, **self._about(entry), **spent)
 
     def _about(self, entry: str) -> dict[str, str]:
-        return {"entry": entry, "inputs": self.inputs[entry], "remote": self.remote}
+        return {"entry": entry, "inputs": self.inputs, "remote": self.remote}
 
     def _spent(self, minutes: float) -> dict[str, float | None]:
         price = next(r.price_per_hour for r in self.session.remotes if r.name == self.remote)

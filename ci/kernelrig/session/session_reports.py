@@ -46,7 +46,7 @@ def _row(
         None,
         "",
         known.remote,
-        (*here.runs, *known.runs.values()),
+        (*here.runs, *(str(begun["run"]) for begun in known.runs.values())),
         tuple(here.cases),
         round(known.minutes, 3),
         known.cost,
@@ -61,7 +61,11 @@ def _row(
     if (event := known.ended) is None:
         pending = next((r.name for r in needed if r.outcome is None), "")
         why = f"needs '{pending}', which is not complete" if pending else ""
-        return replace(row, summary=why or stopped.get(name) or known.why or "not carried out yet")
+        open_on = ", ".join(f"run {e['run']} is open on {r}" for r, e in known.runs.items())
+        if open_on:
+            open_on += f": name that remote, or give it up with --again {name}"
+        why = why or stopped.get(name) or open_on or known.why or "not carried out yet"
+        return replace(row, summary=why)
     row = replace(
         row,
         cases=(*row.cases, *cases_of(event)),

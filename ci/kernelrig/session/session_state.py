@@ -19,13 +19,14 @@ from kernelrig.model import Outcome, SessionCase
 
 @dataclass(slots=True)
 class EntryState:
-    """`runs` are open ones, by their remote: what has begun goes on there. `remote` was the last.
+    """`runs` are the events of open ones, by their remote: what has begun goes on there, also where
+    the entry has changed since. `remote` was the last.
 
     `minutes` and `cost` are of all that was done for the entry, with whatever inputs.
     """
 
     ended: Event | None = None
-    runs: dict[str, str] = field(default_factory=dict)
+    runs: dict[str, Event] = field(default_factory=dict)
     remote: str = ""
     why: str = ""
     minutes: float = 0.0
@@ -72,9 +73,9 @@ def _note(entry: EntryState, event: Event, inputs: str) -> None:
     if current:
         entry.remote = remote
     if kind == "run":
-        entry.runs[remote] = str(event["run"])
+        entry.runs[remote] = event
     if kind in ("ended", "left"):
-        if entry.runs.get(remote) in event["runs"]:
+        if remote in entry.runs and entry.runs[remote]["run"] in event["runs"]:
             del entry.runs[remote]
         entry.minutes += float(event["minutes"])
         if event["cost"] is not None:

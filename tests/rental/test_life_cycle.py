@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from kernelrig.rental.billed import still_billed
 from kernelrig.rental.provider import Listed, State, parse_hosts
 
 from tests.rental.stand_in import StandIn
+from tests.toolchain_fixture import REPOSITORY
 
 NOWHERE = Remote("nowhere", "sm_90a", host="203.0.113.7", port=40022, user="root")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMPV2mTkbTNhbEwqyvqMMQxbEkNGhkeEVLKOmQDYzDmr"
@@ -45,6 +49,26 @@ def test_a_second_up_finds_the_host_of_the_first(tmp_path: Path, stand_in: Stand
     assert said.startswith("still billed: remote 'rented' since 20")
     assert f", 0 min, up to 0.00 at 5.00 an hour ({stand_in.hosts[0]}, request kernelrig-" in said
     assert said.endswith("; `invoke down rented` gives it back")
+
+
+@pytest.mark.parametrize("words", [("show", "nothing"), ("--list",)])
+@pytest.mark.parametrize("program", ["kernelrig", "invoke"])
+def test_each_exit_of_each_program_says_once_what_is_billed(
+    tmp_path: Path, stand_in: StandIn, program: str, words: tuple[str, ...]
+) -> None:
+    """Plain invoke runs our tasks with a program of its own, which lists them by itself."""
+    up(tmp_path)
+    (tmp_path / "tasks.py").write_text("from kernelrig.cli.tasks import ns\n")
+    done = subprocess.run(
+        [sys.executable, "-m", program, *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "ci")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    of_a_task = program == "kernelrig" or words[0] == "show"
+    assert done.stderr.count("still billed: remote 'rented' since 20") == of_a_task
 
 
 def test_down_is_confirmed_by_the_provider_however_often(tmp_path: Path, stand_in: StandIn) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from invoke import Argument, Context, Exit, Task
 
 from kernelrig.cli.project import project_root
+from kernelrig.cli.rental_notice import say_behind_task
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.streams import (
     stdout_failed,
@@ -49,8 +50,11 @@ def command(
 
         @functools.wraps(body)
         def run(c: Context, *, json: bool = False, **flags: object) -> None:
-            if code := answer(called, functools.partial(body, **flags), as_json=json):
-                raise Exit(code=code)
+            try:
+                if code := answer(called, functools.partial(body, **flags), as_json=json):
+                    raise Exit(code=code)
+            finally:
+                say_behind_task()
 
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         own = inspect.signature(body).parameters.values()

@@ -19,13 +19,14 @@ from kernelrig.cli.completion import (
     typed_words,
     wanted_script,
 )
-from kernelrig.cli.project import project_root, use_root
+from kernelrig.cli.project import use_root
+from kernelrig.cli.rental_notice import say_at_the_end, say_billed
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.rest import split_rest, use_rest
 from kernelrig.cli.streams import STDOUT_ERRORS, stdout_failed, write_error, write_result
 from kernelrig.cli.tasks import ns
 from kernelrig.cli.usage import check_words, spread_words, usage_error
-from kernelrig.errors import CiError, ConfigError
+from kernelrig.errors import ConfigError
 from kernelrig.proc import catch_signals, let_through
 
 _OFFERED = {"complete", "help", "list", "print-completion-script", "version"}
@@ -38,7 +39,6 @@ _MORE_WORDS = {
     **{"record": "--also", "run": "--also"},
 }
 """The tasks that take more words than they need, and the flag that takes those after the last."""
-_RENTALS = "artifacts/rentals"
 _TAKE_REST = ("run", "record")
 """The tasks that take words behind `--`."""
 
@@ -75,10 +75,11 @@ class KernelrigProgram(Program):
     def exit_code(self, argv: list[str]) -> int:
         if (typed := typed_words(argv[1:])) is not None:
             return self._complete(argv, typed)
+        say_at_the_end()
         try:
             return self._task_code(argv)
         finally:
-            _say_billed()
+            say_billed()
 
     def _task_code(self, argv: list[str]) -> int:
         argv, rest = split_rest(argv)
@@ -194,17 +195,6 @@ class KernelrigProgram(Program):
         sys.stdout.write(f"Usage: {self.binary} [--options] TASK [--flags]\n\nOptions:\n\n")
         self.print_columns(self.options.help_tuples())
         self.list_tasks()
-
-
-def _say_billed() -> None:
-    """Say on stderr what is still billed, however the task ended."""
-    with contextlib.suppress(CiError, OSError):
-        root = project_root()
-        if any((root / _RENTALS).glob("*.json")):
-            from kernelrig.rental.billed import still_billed
-
-            for sentence in still_billed(root):
-                write_error(f"{sentence}\n")
 
 
 def run_command() -> None:

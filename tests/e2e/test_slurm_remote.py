@@ -98,7 +98,7 @@ def test_cancel_takes_a_run_out_of_the_queue(project: Project, cluster: StandInS
         assert client.end().exit_code == 6
     assert cluster.jobs()[-1]["state"] == "CANCELLED"
     run = read_run(folder)
-    assert (run.cancelled, run.held_s) == (True, None)
+    assert (run.cancelled, run.held_s) == (True, 0.0)
 
 
 # on a real Slurm

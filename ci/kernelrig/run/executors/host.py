@@ -181,9 +181,9 @@ def on_its_node(directory: RunDirectory, remote: Remote) -> Iterator[Stage]:
         found = read_allocation(directory.folder / "journal.jsonl", remote, timed=timed)
     except ProtocolError:  # its stages are errors, each with that sentence
         return
+    run = replace(directory.run, host=found.host or directory.run.host, held_s=found.seconds)
+    directory.save(run)
     if found.host is not None:
-        run = replace(directory.run, host=found.host, held_s=found.seconds)
-        directory.save(run)
         yield directory.preflight
 
 

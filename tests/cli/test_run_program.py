@@ -43,6 +43,13 @@ def test_what_cannot_be_run_is_one_sentence(words: tuple[str, ...], said: str) -
     assert said in done.stderr
 
 
+def test_doctor_needs_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    done = run_process([*KERNELRIG[:4], "doctor"], cwd=tmp_path)
+    assert "not fetched yet: the first build takes 110 MB" in done.stdout
+    assert "no project" not in done.stderr
+
+
 @pytest.mark.long
 def test_a_race_is_named_at_its_line_and_the_document_has_it(tmp_path: Path) -> None:
     (tmp_path / "prog.cu").write_text((PROGRAMS / "basics.cu").read_text())

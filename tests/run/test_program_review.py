@@ -111,3 +111,9 @@ def test_the_stages_that_emulate_a_program_give_the_same_fingerprint(folder: Pat
     (finding,) = emulated_findings(seen, [found], context)
     (record,) = Review().records(replace(CLEAN, findings=(RACE,)))
     assert record.fingerprint == finding.fingerprint
+
+
+def test_a_file_that_cannot_be_written_is_one_sentence(folder: Path) -> None:
+    ran = run_of(replace(CLEAN, findings=(RACE,)))
+    with pytest.raises(ConfigError, match="cannot be written: "):
+        of(folder / "a.cu/r.yaml").accept(ran, "judged")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelrig.errors import ConfigError
+from kernelrig.files.user_cache import user_cache
 
 MARKERS = ("kernel/kernels.yaml", "remotes.yaml", "tasks.py")
 _chosen: list[Path] = []
@@ -35,6 +36,16 @@ def project_root() -> Path:
         "go to the folder of a project, make this one with `kernelrig init`, or pass"
         " `kernelrig --root DIR TASK`",
     )
+
+
+def tools_root() -> Path:
+    """Return the project, which has the tools; without one they are kept in the user's cache."""
+    try:
+        return project_root()
+    except ConfigError:
+        root = user_cache()
+        root.mkdir(parents=True, exist_ok=True)
+        return root
 
 
 def _current() -> Path:

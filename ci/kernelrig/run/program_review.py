@@ -82,7 +82,11 @@ class Review:
         added = (AcceptedFinding(EMULATOR, name, __version__, reason, expires) for name in new)
         self.entries = (*kept, *added)
         if new:
-            write_accepted(self.file, self.entries)
+            try:
+                write_accepted(self.file, self.entries)
+            except OSError as e:
+                why = f"{self.file} cannot be written: {e.strerror}"
+                raise ConfigError(why, "pass --accepted with another file") from e
         return len(new)
 
     def unseen(self, ran: ProgramRun) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import name_list, whole_number
-from kernelrig.cli.project import new_root, project_root
+from kernelrig.cli.project import new_root, project_root, tools_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.tasks.flags import SYSTEM_CUDA
 from kernelrig.errors import ConfigError
@@ -147,7 +147,8 @@ def doctor(remote: str = "", system_cuda: bool = False) -> Reply:
         return Reply(found.text, exit_code=0 if found.fit else 4, tools=found.items)
     from kernelrig.build.toolchain import describe
 
-    items = (*describe(project_root(), system=system_cuda), _emulator())
+    root = tools_root()  # outside of any project too: `run` needs none
+    items = (*describe(root, system=system_cuda), _emulator())
     healthy = all(item.ok for item in items)
     return Reply("\n".join(map(str, items)), exit_code=0 if healthy else 4, tools=items)
 

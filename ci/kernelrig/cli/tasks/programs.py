@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import name_list, number_list, optional_whole_number, whole_number
-from kernelrig.cli.project import project_root
+from kernelrig.cli.project import tools_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.rest import rest_of_command
 from kernelrig.cli.tasks.flags import SEVERITY, STRICT, SYSTEM_CUDA
 from kernelrig.errors import ConfigError
-from kernelrig.files.user_cache import user_cache
 
 if TYPE_CHECKING:
     from kernelrig.run.program import ProgramRequest
@@ -182,15 +181,5 @@ def _answer(request: ProgramRequest) -> Reply:
 
     # With --json stdout is for the document: the program's own output goes where progress goes.
     free = sys.stderr.buffer if sys.stdout is sys.stderr else None
-    report = emulate_program(_tools_root(), request, free)
+    report = emulate_program(tools_root(), request, free)
     return Reply(report.text, exit_code=report.exit_code, program=report.program)
-
-
-def _tools_root() -> Path:
-    """Return the project, which has the tools; without one they are kept in the user's cache."""
-    try:
-        return project_root()
-    except ConfigError:
-        root = user_cache()
-        root.mkdir(parents=True, exist_ok=True)
-        return root

@@ -87,7 +87,8 @@ class Recorder:
             self.out.parent.mkdir(parents=True, exist_ok=True)
             made = tempfile.mkdtemp(prefix=f".{self.out.name}.", suffix=".part", dir=self._parent)
         except OSError as e:
-            raise ConfigError(f"{self.out} cannot be made: {e.strerror}") from e
+            why = f"{self.out} cannot be made: {e.strerror}"
+            raise ConfigError(why, "pass --out with another folder") from e
         self._part = Path(made)
         self._files = ArrayFiles(self._part)
         return self

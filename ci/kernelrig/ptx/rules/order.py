@@ -71,14 +71,15 @@ ORDER_RULES = (
         "8.9 and 9.7.13.2",
         "accesses of different lanes of a warp have a barrier between them",
         "lanes are threads, and a warp orders nothing",
-        "bar.warp.sync between them",
+        "bar.warp.sync (__syncwarp) between them",
     ),
     IsaRule(
         "threads-not-synchronised",
         "8.9",
         "accesses of different threads of a CTA are ordered by a barrier or by release and acquire",
         "without it the second may come first",
-        "bar.sync, or an mbarrier's arrive (.release) and wait (.acquire), between them",
+        "bar.sync (__syncthreads), or an mbarrier's arrive (.release) and wait (.acquire), between"
+        " them",
     ),
     IsaRule(
         "cluster-not-synchronised",

@@ -301,8 +301,9 @@ def test_entries_are_spread_over_hosts(
     )
     write(project, text)
     with project.start("session", "night.yaml", "--remote", "host,other") as client:
-        for held in (host, other):
-            await_that(lambda held=held: started(held) == 1, "a command")  # type: ignore[misc]
+        client.hear("program: started")
+        client.hear("program: started")  # while the first one waits
+        await_that(lambda: started(host) == started(other) == 1, "both commands")
         host.go()
         other.go()
         answer = client.end()

@@ -44,6 +44,13 @@ def test_without_flags_four_sizes_are_judged_and_the_last_is_observed(kernel: Ke
     assert set(CASES) <= set(cased.cases)
 
 
+def test_where_three_ctas_share_a_tile_the_sizes_are_of_groups_of_three(kernel: Kernel) -> None:
+    _, plan = plan_for(kernel, EmulateRequest(arch="sm_90a"))
+    assert names(plan)[:4] == ["checksum-1x3", "checksum-2x3", "checksum-3x3", "checksum-7x6"]
+    prepared = prepare_emulation(ROOT, EmulateRequest(kernel="patch_embed", arch="sm_90a"))
+    assert prepared.plan.stages[-1].case == "images=7,ctas=6"
+
+
 def test_flags_narrow_it(kernel: Kernel) -> None:
     request = EmulateRequest(case="sanitizer", pattern="random", observe=("sync", "races"), seed=3)
     _, plan = plan_for(kernel, request)

@@ -21,6 +21,9 @@ PLAN, FAULT_PLAN, TUNABLES_PLAN = "emulate", "fault", "emulate-tunables"
 CASES = ("images=1,ctas=2", "images=2,ctas=2", "images=3,ctas=2", "images=7,ctas=4")
 """Less than a tile, whole and part of them, and 8 tiles a cluster and more, where rings wrap."""
 
+GROUPED = {"sm_90a": ("images=1,ctas=3", "images=2,ctas=3", "images=3,ctas=3", "images=7,ctas=6")}
+"""By arch, the same where a tile is the work of a group of three CTAs: two make none."""
+
 TUNABLES_CASE = "images=3,ctas=4"
 """9 tiles of one cluster, or of one group of three CTAs."""
 
@@ -42,11 +45,11 @@ def prepare_emulation(root: Path, request: EmulateRequest) -> RunSpec:
         return replace(_prepare_tunables(kernel, request), on=on)
     if request.only_fault:
         return _prepare_fault(root, kernel, request)
-    kernel, plan = plan_for(kernel, request)
-    if request.schedules is None and any(s.whole for s in plan.stages):
-        how = replace(how, schedules=1, checked_schedules=1)
     _require_level(kernel)
     arch, variant = choose_targets(kernel, request.arch, request.variant)[0]
+    kernel, plan = plan_for(kernel, replace(request, arch=arch))
+    if request.schedules is None and any(s.whole for s in plan.stages):
+        how = replace(how, schedules=1, checked_schedules=1)
     wanted = {"": BuildSpec(build.Request(kernel, arch, variant))}
     return RunSpec(kernel, plan, arch, variant, wanted, emulation=how)
 
@@ -148,7 +151,7 @@ def plan_for(kernel: Kernel, request: EmulateRequest) -> tuple[Kernel, Plan]:
     A case of more than `stages.MAX_IMAGES` images is emulated once by default: on integers, with
     all observers, every output compared.
     """
-    wanted = [request.case] if request.case else default_cases(kernel)
+    wanted = [request.case] if request.case else default_cases(kernel, request.arch)
     cases = [read_case(kernel, text) for text in wanted]
     patterns = tuple(Pattern)
     if request.pattern:
@@ -193,10 +196,10 @@ def plan_for(kernel: Kernel, request: EmulateRequest) -> tuple[Kernel, Plan]:
     return replace(kernel, cases=known), Plan(PLAN, (*checked, *observed))
 
 
-def default_cases(kernel: Kernel) -> tuple[str, ...]:
+def default_cases(kernel: Kernel, arch: str = "") -> tuple[str, ...]:
     """Return the cases that are emulated where none is named, the last one with all observers."""
     if not kernel.is_operation:
-        return CASES
+        return GROUPED.get(arch, CASES)
     small = [c for c in kernel.cases.values() if not stages.is_large(kernel, c)]
     if not small:
         known = ", ".join(kernel.cases)

@@ -25,8 +25,8 @@ class UsualSpeed:
 
 USUAL = {
     # Two boards at their power limit of 700 W, driver 580.159.04: 3.02 TB/s in 0.6 s, 575 to 578
-    # TFLOP/s in seven loads of 2 s; 3.01 and 575 in three loads of the other. Beside another process
-    # that loaded it likewise 264 and 265, and 1.38 TB/s.
+    # TFLOP/s in seven loads of 2 s; 3.01 and 575 in three loads of the other. Beside another
+    # process that loaded it likewise 264 and 265, and 1.38 TB/s.
     "NVIDIA H100 80GB HBM3": UsualSpeed(3.02e12, 578e12),
 }
 """By the name that the driver gives."""

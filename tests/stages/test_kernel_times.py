@@ -217,3 +217,4 @@ def test_bench_measures_a_program_that_has_no_way_to_say_its_times(
     regime = "CUPTI's activity records, a launch of sum" if measured else ""
     samples = (0.003, 0.001) if measured else (0.5,)
     assert {(t.samples_ms, t.environment.regime) for t in timed} == {(samples, regime)}
+    assert {t.environment.power_limit_w for t in timed} == {700.0}

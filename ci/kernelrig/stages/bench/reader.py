@@ -52,6 +52,7 @@ from kernelrig.stages.harness.result import Clock, HarnessResult
 from kernelrig.stages.plain.kernel_times import SOURCE, is_timed, read_kernel_times
 from kernelrig.stages.plain.metrics import printed_times_ms
 from kernelrig.stages.plain.reader import judge_program
+from kernelrig.stages.preflight.smi_figures import figure
 from kernelrig.stages.record import find_command, log_tail, read_log, read_text, stage_record
 from kernelrig.stages.timing.plausibility import find_untimely
 from kernelrig.stages.timing.reader import read_timed, span, throttle_text
@@ -239,8 +240,12 @@ def _read_process(
         samples, regime = found
         gpu = context.host.gpu if context.kernel.cuda else {}
         clocked, checked = Clocked(), False
-        driver = context.host.driver if gpu else ""
-        environment = Environment(gpu.get("uuid", ""), driver, regime=regime)
+        environment = Environment(
+            gpu=gpu.get("uuid", ""),
+            driver=context.host.driver if gpu else "",
+            power_limit_w=figure(gpu, "power.limit") or 0.0,  # as the host's probe read it
+            regime=regime,
+        )
     return Timed(
         slot.candidate,
         slot.round,

@@ -9,6 +9,10 @@ from kernelrig.emu.frontend.variables import UnsupportedKernel
 from tests.emu.gpu import Gpu
 from tests.emu.harness import ENGINES, run_ptx
 from tests.emu.wmma_cases import DATA, FORMS, emulated, matrix, on_gpu
+from tests.toolchain_fixture import REPOSITORY
+
+RECORDED = REPOSITORY / "tests/data/emu/wmma-h100-580.159.04.npz"
+"""What an H100 left of every form: `python -m tests.emu.wmma_cases`."""
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -22,6 +26,15 @@ def test_small_integers_add_up_exactly(name: str, engine: str) -> None:
     inside = left[:, : form.lines(2)[1]]
     assert np.array_equal(inside if form.layouts[2] == "r" else inside.T, a @ b + c)
     assert not left[:, form.lines(2)[1] :].any()
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", FORMS)
+def test_sums_are_those_of_an_h100_to_the_bit(name: str, engine: str, data: str) -> None:
+    with np.load(RECORDED) as recorded:
+        wanted = recorded[f"{name} {data}"]
+    assert emulated(name, data, engine).buffers["d"].tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

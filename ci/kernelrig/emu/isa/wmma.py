@@ -46,6 +46,7 @@ _SHAPES = {
 _BYTES = {"f16": 2, "bf16": 2, "s8": 1, "u8": 1, "tf32": 4, "f32": 4, "s32": 4, "f64": 8}
 _KINDS: dict[str, np.dtype[Any]] = {"f16": F16, "f32": F32, "s32": I32, "f64": F64}
 _F16_REGISTERS = 8  # of A and B, whatever the shape
+_TF32_STEP = 4  # of K, in one instruction of the hardware
 _MOST = 16  # bytes of an access
 
 
@@ -255,11 +256,20 @@ def _mma(i: Instruction) -> Step:
 
 
 def _as_hardware(a: Array, b: Array, c: Array, name: str, d: str) -> Array:
+    """Return A x B + C as tensor cores round it.
+
+    ptxas makes two HMMA.1684 of a tf32 product, the first four of K and then the rest, where
+    mma.sync of the same K is one HMMA.1688; everything else is one step, as on an H100.
+    """
     forms, rounding = (FORMATS[name], FORMATS[name]), replace(HOPPER, half=d == "f16")
     made = np.empty(c.shape, _KINDS[d])
+    step = _TF32_STEP if name == "tf32" else a.shape[-1]
     for warp in range(len(a)):
-        left, right = np.ascontiguousarray(a[warp]), np.ascontiguousarray(b[warp])
-        made[warp] = hardware_sum(left, right, forms, c[warp], rounding)
+        total = c[warp]
+        for k in range(0, a.shape[-1], step):
+            left, right = (np.ascontiguousarray(m[warp, :, k : k + step]) for m in (a, b))
+            total = hardware_sum(left, right, forms, total, rounding)
+        made[warp] = total
     return np.where(np.isnan(made), NAN[F16], made) if d == "f16" else made
 
 

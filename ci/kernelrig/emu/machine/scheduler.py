@@ -9,14 +9,14 @@ picks one. An operation does one event. A batch runs segment after segment until
   instruction keeps it among the convergence waiters until its lanes are there;
 - it reaches a reconvergence point and waits for the other lanes of its warps;
 - a segment ends with an instruction that synchronises or starts something, and the policy yields;
-- it has run FUEL segments: code may spin in a plain loop on memory that another batch writes.
+- its turn is used up: code may spin in a plain loop on memory that another batch writes.
 
 Parked batches are asked again from the start of their instruction: a wait is an issue condition, so
 the instruction itself runs once, when it passes.
 
-When nothing is ready and nothing is in flight, reconvergence points are released first, as PTX does
-not promise that lanes wait there. If there is none to release, the launch is over, or it is a
-deadlock (`deadlock`).
+When nothing is ready and nothing is in flight, or all that is ready only uses up its turns,
+reconvergence points are released first, as PTX does not promise that lanes wait there. If nothing
+is ready and there is none to release, the launch is over, or it is a deadlock (`deadlock`).
 """
 
 from __future__ import annotations
@@ -45,11 +45,8 @@ from kernelrig.emu.machine.machine_state import Machine, ReconvergencePoint, War
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.program import BRANCH, EXIT, STOP, TABLE, Segment
 from kernelrig.emu.machine.progress import AT, LAST
-from kernelrig.emu.machine.schedule_policy import Policy
+from kernelrig.emu.machine.schedule_policy import LATE, Policy, latest
 from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, full_mask
-
-FUEL = 4096
-"""Segments a batch may run before others are scheduled: code may wait for them in a plain loop."""
 
 
 @dataclass
@@ -68,6 +65,7 @@ class Scheduler:
     def __post_init__(self) -> None:
         self.waiters = ConvergenceWaiters()
         self.points: list[ReconvergencePoint] = []
+        self.apart: set[int] = set()  # segments at which lanes do not reconverge
         self.segments = self.machine.program.segments
         self.visits = self.machine.program.visits
 
@@ -76,6 +74,7 @@ class Scheduler:
         machine = self.machine
         machine.new_wave()
         machine.place(ctas)
+        self.policy.start()
         self.waiters = ConvergenceWaiters()
         self.points = []
         lanes = None if machine.alive.all() else machine.alive.copy()
@@ -93,17 +92,37 @@ class Scheduler:
                     machine.stopped = True
                     return
                 heads = machine.operations.heads
-                if machine.ready or heads:
+                if machine.ready and self.policy.must_change(machine.ready):
+                    self._change(heads)
+                elif machine.ready or heads:
                     chosen = self.policy.next(machine.ready, heads)
                     if isinstance(chosen, Op):
-                        self.steps += 1
-                        self.cells[AT] = self.cells[LAST] = chosen.at
-                        machine.operations.step(chosen)
+                        self._step(chosen)
                     else:
-                        self._advance(self._merged(chosen))
+                        before = self.steps
+                        ready = self._advance(self._merged(chosen))
+                        self.policy.in_a_row += self.steps - before
+                        if not ready:
+                            self.policy.in_a_row = 0
                 elif not self._release_waiters():
                     break
         self._finish()
+
+    def _step(self, op: Op) -> None:
+        self.steps += 1
+        self.policy.in_a_row = 0
+        self.cells[AT] = self.cells[LAST] = op.at
+        self.machine.operations.step(op)
+
+    def _change(self, heads: list[Op]) -> None:
+        """All that is ready may wait in loops for what a late schedule holds back, or for lanes
+        that wait at a reconvergence point, where none will wait again.
+        """
+        if heads and self.policy.kind == LATE:
+            self._step(latest(heads))
+        elif point := next((p for p in self.points if p.arrived), None):
+            self.apart.add(point.segment)
+            release(point)
 
     # Choosing.
     def _merged(self, batch: WarpBatch) -> WarpBatch:
@@ -140,10 +159,11 @@ class Scheduler:
         return False
 
     # Running.
-    def _advance(self, batch: WarpBatch | None) -> None:
+    def _advance(self, batch: WarpBatch | None) -> bool:
+        """Run a batch until it waits, or its turn ends: then it is ready again."""
         machine, segments, visits = self.machine, self.segments, self.visits
         cells = self.cells
-        fuel = FUEL
+        fuel = self.policy.turn(batch, machine.ready) if batch is not None else 0
         while batch is not None and not machine.stopped:
             segment = segments[batch.pc]
             if batch.points and batch.points[-1].segment == batch.pc:
@@ -153,7 +173,7 @@ class Scheduler:
             if segment.condition is not None:
                 batch = self._check_condition(batch, segment)
                 if batch is None:
-                    return
+                    return False
             result = segment.run(batch, batch.registers, batch.lanes)
             visits[segment.index] += batch.size
             machine.time += segment.last - segment.first
@@ -169,10 +189,13 @@ class Scheduler:
             else:
                 batch.pc += 1
                 if end == STOP and self.policy.yields():
-                    fuel = 0
+                    machine.ready.append(batch)
+                    return True
             if fuel <= 0 and batch is not None:
+                self.policy.ran_out(batch)
                 machine.ready.append(batch)
-                return
+                return True
+        return False
 
     def _check_condition(self, batch: WarpBatch, segment: Segment) -> WarpBatch | None:
         condition = segment.condition
@@ -274,9 +297,10 @@ class Scheduler:
         mixed: NDArray[np.bool_] = split > 1
         points = batch.points
         inner = points
-        if segment.reconvergence >= 0 and mixed.any():
+        behind = segment.reconvergence
+        if behind >= 0 and mixed.any() and behind not in self.apart:
             own = full_mask(batch.lanes, batch.size)
-            point = reconvergence_point(batch, segment.reconvergence, own & mixed[:, None])
+            point = reconvergence_point(batch, behind, own & mixed[:, None])
             self.points = [j for j in self.points if j.missing]
             self.points.append(point)
             inner = (*points, point)
@@ -290,7 +314,7 @@ class Scheduler:
                     made.points = stack
                     sides.append(made)
         # Those that branch straight to the reconvergence point first: they only wait there.
-        sides.sort(key=lambda c: c.pc != segment.reconvergence)
+        sides.sort(key=lambda c: c.pc != behind)
         self.machine.ready.extend(sides[1:-1])
         if len(sides) > 1 and sides[0].points and sides[0].pc == sides[0].points[-1].segment:
             arrived = arrive(sides[0])

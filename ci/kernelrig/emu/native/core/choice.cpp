@@ -7,8 +7,11 @@
 namespace emu {
 namespace {
 
+constexpr int TURN = 4096, SHORTEN = 6, MOST_LATER = 10;
+constexpr int64_t PATIENCE = 4 * TURN;
+
 // The first; arrivals that nothing orders come behind all others, the last one first.
-Op* latest(const std::vector<Op*>& heads) {
+Op* latest_of(const std::vector<Op*>& heads) {
   for (Op* op : heads)
     if (op->stream >= 0 || !op->leaves_stream)
       return op;
@@ -23,6 +26,45 @@ double weight(Core& core, int64_t key) {
 
 }  // namespace
 
+int64_t Core::least(const Batch* also) const {
+  int64_t found = also ? policy.used_up[size_t(also->warps[0])] : INT64_MAX;
+  for (const Batch* one : ready)
+    found = std::min(found, policy.used_up[size_t(one->warps[0])]);
+  return found;
+}
+
+// How many segments a batch may run.
+int Core::turn(const Batch* batch) const {
+  const int64_t ahead = policy.used_up[size_t(batch->warps[0])] - least(batch);
+  return TURN >> std::min<int64_t>(SHORTEN, ahead);
+}
+
+// Whether all that is ready may be waiting for what is not, and starts to count anew.
+bool Core::must_change() {
+  if (policy.in_a_row <= PATIENCE * int64_t(ready.size()))
+    return false;
+  policy.in_a_row = 0;
+  return true;
+}
+
+// All that is ready may wait in loops for what a late schedule holds back, or for lanes that wait
+// at a reconvergence point, where none will wait again.
+void Core::change() {
+  if (!heads.empty() && policy.kind == LATE) {
+    Op* op = latest_of(heads);
+    shared.steps++;
+    step(*op);
+    return;
+  }
+  for (const auto& point : points)
+    if (!point->arrived.empty()) {
+      const std::shared_ptr<Point> released = point;
+      apart.insert(released->segment);
+      release(*released);
+      return;
+    }
+}
+
 void Core::choose(Batch*& batch, Op*& op) {
   batch = nullptr;
   op = nullptr;
@@ -35,11 +77,13 @@ void Core::choose(Batch*& batch, Op*& op) {
   }
   if (policy.kind == LATE) {
     if (ready.empty()) {
-      op = latest(heads);
+      op = latest_of(heads);
       return;
     }
     batch = *std::min_element(ready.begin(), ready.end(), [this](Batch* a, Batch* b) {
-      return slot_of[a->warps[0]] < slot_of[b->warps[0]];
+      const int64_t one = policy.used_up[size_t(a->warps[0])];
+      const int64_t other = policy.used_up[size_t(b->warps[0])];
+      return one != other ? one < other : slot_of[a->warps[0]] < slot_of[b->warps[0]];
     });
     return;
   }
@@ -51,8 +95,12 @@ void Core::choose(Batch*& batch, Op*& op) {
     std::vector<double> sums;
     sums.reserve(count);
     double sum = 0;
-    for (Batch* one : ready)
-      sums.push_back(sum += weight(*this, one->warps[0]));
+    const int64_t least = this->least(nullptr);
+    for (Batch* one : ready) {
+      const int64_t ahead = policy.used_up[size_t(one->warps[0])] - least;
+      const double later = double(1 << std::min<int64_t>(MOST_LATER, ahead));
+      sums.push_back(sum += weight(*this, one->warps[0]) / later);
+    }
     for (Op* one : heads)
       sums.push_back(sum += weight(*this, -1 - int64_t(one->at)));
     const double drawn = random.uniform() * sum;

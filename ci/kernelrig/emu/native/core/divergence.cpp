@@ -262,7 +262,7 @@ Batch* Core::diverge(Batch* batch, const Segment& segment,
   }
   const std::vector<std::shared_ptr<Point>> outer = batch->points;
   std::vector<std::shared_ptr<Point>> inner = outer;
-  if (segment.reconvergence >= 0 && any) {
+  if (segment.reconvergence >= 0 && any && !apart.count(segment.reconvergence)) {
     auto point = std::make_shared<Point>();
     point->segment = segment.reconvergence;
     for (size_t row = 0; row < size; row++)

@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core.hpp"
 
@@ -34,6 +35,8 @@ enum Kind : int { FRIENDLY, LATE, RANDOM, UNFAIR };
 struct Policy {
   Kind kind = FRIENDLY;
   std::unordered_map<int64_t, double> slow;
+  std::vector<int64_t> used_up;  // turns, by warp
+  int64_t in_a_row = 0;          // segments that ready batches ran and are ready again
 
   bool yields(Random& random) const {
     return kind == FRIENDLY || (kind > LATE && random.uniform() < 0.3);
@@ -154,6 +157,7 @@ struct Core {
   std::unordered_map<int64_t, std::deque<Op*>> streams;
   std::vector<Waiter> waiters;  // divergence.ConvergenceWaiters, in the order of insertion
   std::vector<std::shared_ptr<Point>> points;
+  std::unordered_set<int> apart;  // segments at which lanes do not reconverge
   std::unordered_map<int64_t, Parked> parked;
   int64_t parkings = 0;
   int64_t next_op = 0;
@@ -167,6 +171,8 @@ struct Core {
 
   // choice.cpp
   void choose(Batch*& batch, Op*& op);
+  int turn(const Batch* batch) const;
+  bool must_change();
   Batch* merged(Batch* batch);
 
   // divergence.cpp
@@ -202,7 +208,9 @@ struct Core {
   std::shared_ptr<Sync> sync;
 
 private:
-  void advance(Batch* batch);
+  bool advance(Batch* batch);
+  void change();
+  int64_t least(const Batch* also) const;
   void step(Op& op);
   bool release_waiters();
   bool check(Batch& batch, int reg, int at);

@@ -8,7 +8,6 @@
 namespace emu {
 namespace {
 
-constexpr int FUEL = 4096;
 constexpr int64_t POLL = 1 << 14;  // turns
 
 }  // namespace
@@ -34,6 +33,8 @@ void Core::start(const int32_t* first, const Mask* lanes, int count) {
   points.clear();
   parked.clear();
   warps = count;
+  policy.used_up.assign(size_t(count), 0);
+  policy.in_a_row = 0;
   Batch* batch = make(0);
   batch->warps.assign(first, first + count);
   batch->lanes.assign(lanes, lanes + count);
@@ -59,14 +60,21 @@ void Core::run() {
         return;
       continue;
     }
+    if (!ready.empty() && must_change()) {
+      change();
+      continue;
+    }
     Batch* batch;
     Op* op;
     choose(batch, op);
     if (op) {
       shared.steps++;
+      policy.in_a_row = 0;
       step(*op);
     } else {
-      advance(merged(batch));
+      const int64_t before = shared.steps;
+      const bool again = advance(merged(batch));
+      policy.in_a_row = again ? policy.in_a_row + shared.steps - before : 0;
     }
   }
 }
@@ -105,8 +113,9 @@ bool Core::release_waiters() {
   return false;
 }
 
-void Core::advance(Batch* batch) {
-  int fuel = FUEL;
+// Runs a batch until it waits (false), or its turn ends: then it is ready again.
+bool Core::advance(Batch* batch) {
+  int fuel = batch ? turn(batch) : 0;
   while (batch && !shared.stopped) {
     const Segment& segment = segments[size_t(batch->segment())];
     if (!batch->points.empty() && batch->points.back()->segment == batch->segment()) {
@@ -117,16 +126,16 @@ void Core::advance(Batch* batch) {
     if (segment.condition) {
       batch = may_issue(batch, segment);
       if (!batch || halted())
-        return;
+        return false;
     }
     const int64_t index = batch->segment(), size = batch->size();
     if (!execute(*batch, segment))
-      return;
+      return false;
     Batch* next = batch;
     // What a branch goes by is part of the segment: it is read before the segment is counted.
     if (segment.leaves.given() && segment.leaves.checked >= 0 &&
         !check(*batch, segment.leaves.checked, segment.last - 1))
-      return;
+      return false;
     visits[index] += size;
     shared.time += segment.last - segment.first;
     shared.steps++;
@@ -143,15 +152,20 @@ void Core::advance(Batch* batch) {
       break;
     default:
       batch->segment()++;
-      if (segment.end == STOP && policy.yields(random))
-        fuel = 0;
+      if (segment.end == STOP && policy.yields(random)) {
+        ready.push_back(batch);
+        return true;
+      }
     }
     batch = next;
     if (fuel <= 0 && batch) {
+      for (int warp : batch->warps)
+        policy.used_up[size_t(warp)]++;
       ready.push_back(batch);
-      return;
+      return true;
     }
   }
+  return false;
 }
 
 bool Core::execute(Batch& batch, const Segment& segment) {

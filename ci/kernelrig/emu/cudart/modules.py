@@ -9,6 +9,7 @@ from functools import cached_property
 from kernelrig.emu.cudart.device_memory import DeviceMemory, Kind
 from kernelrig.emu.cudart.fat_binary import PtxImage
 from kernelrig.emu.cudart.messages import FunctionMessage, Triple
+from kernelrig.emu.frontend.inlined_calls import function_addresses
 from kernelrig.emu.frontend.variables import UnsupportedKernel
 from kernelrig.emu.launch.bind import (
     PARAMS,
@@ -119,7 +120,8 @@ class LoadedModule:
             if made is None:
                 raise CiError(f"no room for the variable {demangled(variable.name)}")
             placed[variable.name] = made
-        places = {name: ("global", made.address) for name, made in placed.items()}
+        places = {name: ("global", at) for name, at in function_addresses(self.parsed).items()}
+        places |= {name: ("global", made.address) for name, made in placed.items()}
         arena = self.memory.arena
         for variable in found:
             if variable.name in self.given:

@@ -39,7 +39,8 @@ def _call(instruction: Instruction) -> Step:
     if called in _ASSERTS:
         return _assertion(instruction)
     raise Unsupported(
-        f"call of {called or 'a function by its address'}: only what is inlined can be run"
+        f"call of {called or 'a function by its address'}: neither recursion nor a function"
+        " without PTX can be run"
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.frontend.inlined_calls import function_addresses, inlined
 from kernelrig.emu.frontend.translate import compile_kernel
 from kernelrig.emu.frontend.variables import VariableLayout
 from kernelrig.emu.isa.families import instruction_table
@@ -212,6 +213,7 @@ def compile_entry(
         UnsupportedKernel: all unsupported instructions.
         Unsupported: a variable that has none, or more local memory than a thread has.
     """
+    entry = inlined(module, entry)
     reached = named_symbols(module, entry)
     variables = [v for v in module.variables if v.space != "shared" or v.name in reached]
     variables += entry.variables
@@ -219,6 +221,7 @@ def compile_entry(
         name: ("param", params.address + offset)
         for name, (offset, _) in param_offsets(entry).items()
     }
+    places |= {name: ("global", at) for name, at in function_addresses(module).items()}
     places |= {name: ("global", made.address) for name, made in of_module.items()}
     static = _offsets((v for v in variables if v.space == "shared" and v.size), RESERVED_BYTES)
     static_bytes = max((o + v.size - RESERVED_BYTES for v, o in static), default=0)

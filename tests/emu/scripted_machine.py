@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,18 @@ from tests.emu.native.both_detectors import BothDetectors
 NUMBERS = count(1)
 
 
+class Unknown(tuple[SimpleNamespace, ...]):
+    """Instructions, none of which is known: no store of a constant is among them."""
+
+    __slots__ = ()
+
+    def __getitem__(self, at: Any) -> Any:
+        return SimpleNamespace(opcode="", operands=())
+
+
 class Program:
+    function = SimpleNamespace(instructions=Unknown(), params=())
+
     def where(self, at: int) -> SourcePlace:
         frame = Frame("kernel.cu", at, "k")
         return SourcePlace(at, frame, (frame,))

@@ -33,6 +33,7 @@ SHOWN_BY_HARDWARE: Mapping[str, Shows] = {
     "tensor-load-read-early": "no",
     "tensor-fence-after-wait": "no",
     "tensor-lanes-unnamed": "no",
+    "same-value-not-ordered": "no",
     "commit-to-an-exited-cta": "no",
 }
 """What is known; of any other rule it is unknown."""

@@ -13,6 +13,7 @@ from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
 from kernelrig.emu.observe.clocks import ORDERED, SAME, AsyncOperation, Warp
 from kernelrig.emu.observe.order_check import Access
 from kernelrig.emu.observe.shadow import Region, Where, Wrong
+from kernelrig.emu.observe.stored_constants import StoredConstants
 from kernelrig.model.frame import Frame
 
 TENSOR_COLUMNS = 512
@@ -138,6 +139,7 @@ class Reports:
         self._statements: dict[tuple[object, ...], Reported] = {}
         self._objects: dict[tuple[str, int, int], str] = {}
         self._sides: dict[int, Side] = {}
+        self._stored: StoredConstants | None = None
 
     def report(
         self, region: Region, access: Access, granules: Where, wrong: Wrong
@@ -159,6 +161,9 @@ class Reports:
             granule = _number(granules, element)
             name = self.object_at(region, granule, access.space)
             how = "ordered, but through different proxies" if ordered else "nothing orders them"
+            if not ordered and self._of_one_value(before, now):
+                rule = "same-value-not-ordered"
+                how += "; both write the same value"
 
             def text(
                 before: Side = before, now: Side = now, granule: int = granule, how: str = how
@@ -169,6 +174,17 @@ class Reports:
             kind = "proxy-fence" if ordered else "race"
             reported.append(self._report(kind, access, before, rule, name, text))
         return reported
+
+    def _of_one_value(self, before: Side, now: Side) -> bool:
+        """Whether both are stores of threads that write one constant."""
+        assert self.machine
+        if not (before.write and now.write) or before.operation or now.operation:
+            return False
+        function = self.machine.program.function
+        if self._stored is None or self._stored.function is not function:
+            self._stored = StoredConstants(function)
+        of_a_cta = before.who.place[0] == now.who.place[0]
+        return self._stored.are_same(before.at, now.at, of_a_cta=of_a_cta)
 
     def report_again(self, known: Reported, warp: int, lanes: int) -> None:
         """Count a pair of statements that is reported, by lanes of a warp on the machine."""

@@ -97,6 +97,14 @@ ORDER_RULES = (
         "a release and an acquire of .gpu scope that reads it, between them",
     ),
     IsaRule(
+        "same-value-not-ordered",
+        "8.7",
+        "writes of one value to the same bytes are ordered, or strong",
+        "it is a data race, though the same value is left there whatever the order",
+        "one thread that writes, or st.relaxed with a scope that has them all",
+        severity="warning",
+    ),
+    IsaRule(
         "non-coherent-load",
         "9.7.9.9",
         "ld.global.nc reads what the grid never writes",

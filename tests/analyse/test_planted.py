@@ -44,6 +44,15 @@ def test_every_program_has_its_cause_and_a_measured_gain() -> None:
     assert len({row["name"] for row in held["slow"].values()}) == len(held["slow"]) >= 12
 
 
+def test_every_blind_program_has_its_cause_what_was_measured_and_what_was_said() -> None:
+    rows = json.loads((PROGRAMS / "blind.json").read_text())["rows"]
+    assert sorted(rows) == [path.stem for path in sorted(PROGRAMS.glob("[bc]??.cu"))]
+    for row in rows.values():
+        slow, fast = sorted(row["slow_ms"])[1], sorted(row["fast_ms"])[1]
+        assert row["gain"] == pytest.approx(slow / fast, abs=0.005)
+        assert ("named" in row) != row.get("control", False)
+
+
 @pytest.mark.parametrize("source", sorted(PROGRAMS.glob("*.cu*")), ids=lambda path: path.name)
 def test_no_name_or_comment_in_a_source_says_the_cause(source: Path) -> None:
     assert NAMES.findall(source.read_text()) == []

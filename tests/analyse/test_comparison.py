@@ -171,6 +171,15 @@ def test_what_moves_further_than_placement_moves_it_is_named(
     assert moved.counter == counter
 
 
+@pytest.mark.parametrize(
+    ("unit", "named"), [("sum", []), ("avg.pct_of_peak_sustained_elapsed", [1])]
+)
+def test_active_cycles_of_l2_are_a_time_by_another_clock(unit: str, named: list[int]) -> None:
+    """Of five processes of a launch of 95 us on an H100, the two that differ most."""
+    values = {f"lts__cycles_active.{unit}": (2413380.0, 2025409.0)}
+    assert [1 for _ in compare_sides(placed(0, values), placed(1, values)).moved] == named
+
+
 def test_a_rate_of_few_look_ups_varies_more() -> None:
     values = {"lts__t_sector_hit_rate.pct": (40.0, 30.0)}
     assert compare_sides(placed(0, values), placed(1, values)).moved

@@ -86,8 +86,12 @@ _NEVER = re.compile(
     r"|.*(?:sysmem|_ecc|peer|ltcfabric|_gcc|srcunit_l1|lrc__|fbpa__|_idc|idc__)"
     r"|gpu__time|.*Triage|group:|breakdown:|derived__derivative|.*_realtime"
     r"|smsp__pcsamp_(?!warps_issue_stalled_)|.*_not_issued$|.*cycles_elapsed|gr__|gpc__|fe__|sass__.*_per_opcode"
+    r"|(?:lts|dram)__cycles_active\.(?!.*pct)"
 )
-"""Of the machine, of ncu's own work, of time under ncu, or of other counters."""
+"""Of the machine, of ncu's own work, of time under ncu, or of other counters.
+
+The clocks of L2 and DRAM are not the SMs': cycles in which these are active are such a time.
+"""
 _GROUPS = (
     ("stalls", r".*stalled|.*pcsamp|.*warp_latency|.*warps_issue"),
     ("occupancy", r"launch__|sm__warps|smsp__warps|sm__maximum_warps|.*ctas_launched"),

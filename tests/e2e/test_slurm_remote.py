@@ -166,7 +166,7 @@ def test_a_node_that_dies_takes_its_stage_and_no_other(
 
 
 @pytest.mark.long
-def test_cancel_ends_the_job_and_a_time_limit_is_named(
+def test_cancel_ends_the_job_and_what_sbatch_refuses_is_named(
     make: MakeProject, host: LoopbackHost, slurm: Cluster, tmp_path: Path
 ) -> None:
     project = make(remote_of(host, tmp_path, f"SLURM_CONF={slurm.conf}"))

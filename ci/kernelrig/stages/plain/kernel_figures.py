@@ -13,7 +13,6 @@ from kernelrig.model import (
     Check,
     Command,
     Kernel,
-    Outcome,
     Stage,
     StageJob,
     StageKind,
@@ -23,7 +22,6 @@ from kernelrig.model import (
     unreadable,
 )
 from kernelrig.stages.context import Context, Setup
-from kernelrig.stages.harness.ended import judge_missing
 from kernelrig.stages.plain.command import COMMAND, program_command
 from kernelrig.stages.plain.kernel_times import (
     SOURCE,
@@ -32,8 +30,7 @@ from kernelrig.stages.plain.kernel_times import (
     read_kernel_times,
     timer_env,
 )
-from kernelrig.stages.plain.reader import judge_program
-from kernelrig.stages.record import find_command
+from kernelrig.stages.plain.reader import right_start
 from kernelrig.stages.timing.reader import nearest_rank
 
 PROCESSES = 3
@@ -100,12 +97,9 @@ def times_of_process(
     command: Command, result: StageResult, folder: Path, context: Context
 ) -> tuple[KernelTimes, float] | Verdict:
     """Return what a start under CUPTI measured, and its seconds; a wrong program has no time."""
-    ended = find_command(result, command.name)
-    if ended is None:
-        return judge_missing(command)
-    verdict = judge_program(command, ended, folder, context)
-    if verdict.outcome is not Outcome.PASS:
-        return verdict
+    ended = right_start(command, result, folder, context)
+    if isinstance(ended, Verdict):
+        return ended
     try:
         seen = read_kernel_times(context.kernel, folder, command.name, ended.seconds)
     except ProtocolError as e:

@@ -31,7 +31,6 @@ from kernelrig.model import (
     unreadable,
 )
 from kernelrig.stages.context import Context, Setup
-from kernelrig.stages.harness.ended import judge_missing
 from kernelrig.stages.plain.command import program_command
 from kernelrig.stages.plain.kernel_figures import (
     PROCESSES,
@@ -40,8 +39,8 @@ from kernelrig.stages.plain.kernel_figures import (
 )
 from kernelrig.stages.plain.kernel_times import is_timed
 from kernelrig.stages.plain.pattern_search import find_patterns
-from kernelrig.stages.plain.reader import judge_program
-from kernelrig.stages.record import find_command, stage_record
+from kernelrig.stages.plain.reader import right_start
+from kernelrig.stages.record import stage_record
 from kernelrig.stages.timing.reader import judge_gate
 
 SECONDS = dict(zip(TIME_UNITS, (1e-9, 1e-6, 1e-3, 1.0), strict=True))
@@ -91,12 +90,9 @@ def read_metrics(
 def _of_process(
     command: Command, result: StageResult, folder: Path, context: Context
 ) -> dict[str, tuple[float, ...]] | Verdict:
-    ended = find_command(result, command.name)
-    if ended is None:
-        return judge_missing(command)
-    verdict = judge_program(command, ended, folder, context)
-    if verdict.outcome is not Outcome.PASS:
-        return verdict
+    ended = right_start(command, result, folder, context)
+    if isinstance(ended, Verdict):
+        return ended
     try:
         return printed_values(context.kernel, folder, command.name, ended.seconds)
     except ProtocolError as e:

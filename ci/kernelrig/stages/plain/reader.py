@@ -69,6 +69,17 @@ def judge_program(
     return verdict if said is None or said.outcome is Outcome.PASS else said
 
 
+def right_start(
+    command: Command, result: StageResult, folder: Path, context: Context
+) -> CommandResult | Verdict:
+    """Return how a start ended that is right by all that is expected, or else why it is not."""
+    ended = find_command(result, command.name)
+    if ended is None:
+        return judge_missing(command)
+    verdict = judge_program(command, ended, folder, context)
+    return ended if verdict.outcome is Outcome.PASS else verdict
+
+
 def judge_patterns(folder: Path, name: str, context: Context) -> Verdict | None:
     """Judge what must and must not match in `name`'s output; None if kernels.yaml names neither."""
     kernel = context.kernel

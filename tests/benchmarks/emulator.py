@@ -10,6 +10,7 @@ its rows are left out, and the table says so.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -67,6 +68,7 @@ class Kernels:
         self.known: Mapping[str, Callable[[], Loaded]] = {
             "blackwell": partial(self._ours, "patch_embed", "sm_100a", (8, 2)),
             "hopper": partial(self._ours, "patch_embed", "sm_90a", (2, 3)),
+            "staged": partial(self._ours, "patch_embed", "sm_90a", (2, 3), "staged"),
             "plain": partial(self._ours, "patch_embed_cuda", "sm_90a", (1, 2)),
             "bf16-product": partial(self._third_party, "bf16_product"),
             "multicast": partial(self._third_party, "multicast"),
@@ -75,13 +77,18 @@ class Kernels:
             "triton-sm_100": partial(self._triton, 100),
         }
 
-    def _ours(self, name: str, arch: str, sizes: tuple[int, int]) -> Loaded:
+    def _ours(
+        self, name: str, arch: str, sizes: tuple[int, int], variant: str = "production"
+    ) -> Loaded:
         kernel = config.load_kernels(REPOSITORY)[name]
-        built = build_once(REPOSITORY, Request(kernel, arch, "production"), self.tools)
+        built = build_once(REPOSITORY, Request(kernel, arch, variant), self.tools)
         launch = Launch("", Case("", *sizes), Pattern.RANDOM, 0)
-        root = self.folder / f"{name}-{arch}"
+        root = self.folder / f"{name}-{arch}-{variant}"
         prepare_launches(root, [launch], kernel, Builds(built))
-        return load(root / launch.file, built.folder / f"{built.program}.ptx")
+        path = root / launch.file
+        module = str(built.folder / f"{built.program}.ptx")
+        path.write_text(json.dumps({**json.loads(path.read_text()), "module": module}))
+        return load(path)
 
     def _third_party(self, name: str) -> Loaded:
         return load(written(name, self.folder, partial(ptx_of, self.tools)))

@@ -25,7 +25,7 @@ from kernelrig.model import (
     StageResult,
     Variant,
 )
-from kernelrig.stages.bench.command import slot_commands
+from kernelrig.stages.bench.command import bench_slots, process_name, slot_commands
 from kernelrig.stages.bench.reader import read_slots
 from kernelrig.stages.context import Setup
 
@@ -52,6 +52,15 @@ BENCH = Bench(
 TIMES = bench.timed_ms(0.256, 0.272, 0.288, 0.304)
 REGIME = "steady after 0.1 s of each slot of a relay"
 PROCESSES = ("a1", "a2", "b1", "b2")
+GROUPS = replace(
+    BENCH,
+    candidates=tuple(
+        Candidate(name, "", KERNEL, "production", "sm_90a", "0123456789abcdef")
+        for name in ("best", "one", "two", "three")
+    ),
+    processes=1,
+    together=3,
+)
 
 
 def job() -> StageJob:
@@ -219,3 +228,47 @@ def said_again(folder: Path, name: str) -> None:
     rewritten(folder / name)
     with (folder / "relay.stdout.log").open("a") as log:
         log.write(f"{sha256_file(folder / name)}  {name}\n")
+
+
+def run_groups(root: Path, wrong: str = "") -> tuple[Any, Any, list[str]]:
+    """Run four candidates of which three are on the GPU at once; return what is found of them."""
+    folder = root / "stages/01-bench"
+    folder.mkdir(parents=True)
+    (root / "build").mkdir()
+    shutil.copy(Path(__file__).parents[1] / "data/told_relay.py", root / "build/siglip_vision")
+    slots = bench_slots(GROUPS)
+    for slot in set(slots):
+        name = process_name(slot.candidate, slot.process)
+        own = sum((s.candidate, s.process) == (slot.candidate, slot.process) for s in slots)
+        held = bench.result("time", "random", samples=bench.timed_ms(*[0.256, 0.272] * own))
+        held |= {"regime": REGIME, **({"exit_code": 70} if name == wrong else {})}
+        (folder / f"given-{name}.json").write_text(json.dumps(held))
+    setup = Setup(KERNEL, BUILDS.by_variant[""], None, bench.HOST, bench.H200, "")
+    (command,) = slot_commands(STAGE, GROUPS, slots, [setup] * 4)
+    with (folder / "relay.stdout.log").open("w") as log:
+        code = subprocess.run(command.argv, cwd=folder, stdout=log, check=False).returncode
+    result = StageResult("bench", (bench.exited("relay", code, 60.0),))
+    planned = StageJob("bench", StageKind.BENCH, (command,))
+    context = bench.context(kernel=KERNEL)
+    checks, timed = read_slots(STAGE, GROUPS, slots, planned, result, folder, [context] * 4)
+    return checks, timed, (folder / "order").read_text().splitlines()
+
+
+def test_more_candidates_than_fit_take_their_slots_in_relays_one_after_the_other(
+    tmp_path: Path,
+) -> None:
+    checks, timed, order = run_groups(tmp_path)
+    assert [c.verdict.outcome for c in checks] == [Outcome.PASS] * 4
+    first = ["0 a1 ", "1 a1 ", "2 a1 ", "3 b1 ", "4 d1 ", "5 d1 ", "6 b1 ", "7 a1 "]
+    assert order == [*first, "0 a2 ", "1 a2 ", "2 c2 ", "3 c2 ", "4 a2 "]
+    assert [(t.candidate, t.round) for t in timed[-5:]] == [(0, 0), (0, 3), (2, 3), (2, 4), (0, 4)]
+
+
+def test_a_process_that_fails_ends_its_own_relay_alone(tmp_path: Path) -> None:
+    checks, timed, order = run_groups(tmp_path, wrong="d1")
+    passed, error = Outcome.PASS, Outcome.ERROR
+    assert [c.verdict.outcome for c in checks] == [error, error, passed, error]
+    assert checks[0].verdict.summary == "process a1: it stopped because d1 had failed"
+    assert checks[3].verdict.summary.startswith("process d1: d1: a CUDA call failed")
+    assert {(t.candidate, t.process) for t in timed} == {(0, 1), (2, 1)}
+    assert order[-1] == "4 a2 "

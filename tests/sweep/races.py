@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from kernelrig.bench import interleave
+from kernelrig.bench import interleave_groups
 from kernelrig.sweep.racing import Heat, Observation, Standings, exhaustive, slots_of
 
 SPACE = (3, 3, 3, 4, 3)
@@ -42,7 +42,7 @@ class SimulatedGpu:
     def measure(self, heat: Heat) -> list[Observation]:
         random, biases = self.random, dict[tuple[str, int], float]()
         seen = []
-        slots = interleave(len(heat.sets), heat.rounds, min(3, heat.rounds))
+        slots = interleave_groups(len(heat.sets), heat.rounds, min(3, heat.rounds), heat.together)
         assert len(slots) == slots_of(heat)
         self.spent += len(slots)
         for slot in slots:
@@ -56,7 +56,7 @@ class SimulatedGpu:
             if slot.round:
                 log = self.logs[name] + self._walk + bias + noise
                 seen.append(Observation(name, self._rounds + max(slot.round, 1), log))
-        self._rounds += heat.rounds
+        self._rounds += max((slot.round for slot in slots), default=0)
         return seen
 
 
@@ -69,7 +69,7 @@ def race(seed: int, count: int, pool: int) -> tuple[float, float, float]:
     names, seen = list(logs), list[Observation]()
     while heat := Standings(names, seen).next_heat(pool):
         seen += racing.measure(heat)
-    every = [o for heat in exhaustive(names, pool) for o in whole.measure(heat)]
+    every = whole.measure(exhaustive(names, pool))
     best = min(logs.values())
     lost, also = (logs[Standings(names, s).best] - best for s in (seen, every))
     return racing.spent / whole.spent, lost, also

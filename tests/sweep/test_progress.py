@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from kernelrig.model import TunableSet
-from kernelrig.sweep.host_runs import to_blame
 from kernelrig.sweep.journal import Journal
 from kernelrig.sweep.racing import MOST_ROUNDS, Heat, Observation, Standings
+from kernelrig.sweep.set_runs import to_blame
 from kernelrig.sweep.sweep_state import Progress
 
 SETS = tuple(TunableSet(f"s{i}", f"X={i}", {"X": i}) for i in range(20))
@@ -39,14 +39,14 @@ def test_heats_that_check_every_element_come_before_the_sets_are_verified() -> N
 def test_a_heat_has_as_many_processes_as_the_memory_holds_inputs_of() -> None:
     heat = progress(verified("s0", room=16)).next_heat()
     assert heat is not None
-    assert len(heat.sets) == 16
+    assert (len(heat.sets), heat.together) == (20, 16)
     known = progress(verified("s0", room=16))
     assert known.processes(heat) == 1
     assert known.processes(Heat(heat.sets[:8], 2)) == 2
     assert known.processes(Heat(heat.sets[:3], 7)) == 3
     least = progress(verified("s0", room=1)).next_heat()
     assert least is not None
-    assert len(least.sets) == 2  # two are compared, or nothing is
+    assert least.together == 2  # two are compared, or nothing is
 
 
 def test_a_set_that_is_wrong_in_the_end_is_out_and_one_that_was_stopped_is_not_blamed() -> None:
@@ -62,8 +62,9 @@ def test_an_exhaustive_sweep_measures_what_the_race_left_out() -> None:
     seen = [Observation(n, i, log) for n, log in logs.items() for i in range(3 if n == "a" else 1)]
     standings = Standings(list(logs), seen)
     assert standings.next_heat(9) is None
-    assert standings.next_exhaustive(9) == Heat(("a", "b", "c"), MOST_ROUNDS - 1)
-    assert standings.next_exhaustive(2) == Heat(("a", "b"), MOST_ROUNDS - 1)
+    assert standings.next_exhaustive(9) == Heat(("a", "b", "c"), MOST_ROUNDS - 1, 9)
+    assert standings.next_exhaustive(2) == Heat(("a", "b", "c"), MOST_ROUNDS - 1, 2)
+    assert standings.next_exhaustive(2, 14) == Heat(("a", "b"), MOST_ROUNDS - 1, 2)
     whole = [Observation(n, i, log) for n, log in logs.items() for i in range(MOST_ROUNDS)]
     assert Standings(list(logs), whole).next_exhaustive(9) is None
     assert math.isclose(standings.placed["b"].log_ratio, 0.1, abs_tol=1e-6)

@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from kernelrig.bench.against_baseline import MIN_RUNS, compare_runs, compare_with_baseline
     from kernelrig.bench.environment import differences
     from kernelrig.bench.pair import compare, noise_percent
-    from kernelrig.bench.slots import interleave
+    from kernelrig.bench.slots import candidate_letters, interleave, interleave_groups, relays
 
 __all__ = [
     "MIN_RUNS",
+    "candidate_letters",
     "compare",
     "compare_runs",
     "compare_with_baseline",
     "differences",
     "interleave",
+    "interleave_groups",
     "noise_percent",
+    "relays",
 ]
 
 __getattr__ = lazy_exports(__name__)

@@ -10,6 +10,10 @@ same build is its own neighbour, which measures the noise.
 
 from __future__ import annotations
 
+import string
+from collections.abc import Sequence
+from dataclasses import replace
+
 from kernelrig.model import Slot
 
 WARM_UP, SELF_COMPARISON = 0, -1
@@ -35,6 +39,44 @@ def interleave(candidates: int, rounds: int, processes: int = 0) -> tuple[Slot, 
         Slot(candidate, number, _process_index(number) % processes if processes else place)
         for place, (candidate, number) in enumerate(order)
     )
+
+
+def interleave_groups(
+    candidates: int, rounds: int, processes: int, together: int
+) -> tuple[Slot, ...]:
+    """Return the slots of candidates of which as many have processes `together`; 0 = all.
+
+    Groups of about one size follow one another, each with the first candidate, and begin with a
+    slot that warms up. No round and no process is in two groups.
+    """
+    if not processes or not together or candidates <= together:
+        return interleave(candidates, rounds, processes)
+    count = -(-(candidates - 1) // (together - 1))
+    slots: list[Slot] = []
+    for group in range(count):
+        own = (0, *range(1 + group, candidates, count))
+        for slot in interleave(len(own), rounds, processes):
+            if slot.round > WARM_UP:
+                slot = replace(slot, round=slot.round + group * rounds)
+            elif group and slot.round == SELF_COMPARISON:
+                continue
+            process = slot.process + group * processes
+            slots.append(replace(slot, candidate=own[slot.candidate], process=process))
+    return tuple(slots)
+
+
+def relays(slots: Sequence[Slot]) -> tuple[tuple[Slot, ...], ...]:
+    """Return the slots of each relay: one begins where the card is warmed up."""
+    starts = [n for n, slot in enumerate(slots) if slot.round == WARM_UP]
+    ends = (*starts[1:], len(slots))
+    return tuple(tuple(slots[i:k]) for i, k in zip(starts, ends, strict=True))
+
+
+def candidate_letters(number: int) -> str:
+    """Return a, b ... z, aa, ab ...: what the files of a candidate are called by."""
+    letters = string.ascii_lowercase
+    first, last = divmod(number, len(letters))
+    return (candidate_letters(first - 1) if first else "") + letters[last]
 
 
 def _process_index(number: int) -> int:

@@ -16,6 +16,9 @@ SWEEP = {
         "runs": "Its runs on the host.",
         "why": "Why it is not complete; empty if it is.",
         "default_failed": "true: the set of the defaults is wrong.",
+        "gpu_s": "Seconds for which its stages had the GPU.",
+        "race_gpu_s": "Of these the race; null where not every set was measured besides.",
+        "race_best": "Id of the race's winner, where every set was measured besides.",
         "schema": "Version of the format of sweep.json.",
     },
     "SweepRow": {

@@ -53,7 +53,9 @@ class Bench:
     """What `invoke bench` was asked to do: in each round each candidate has one slot.
 
     In a relay `processes` of each candidate are started together and take its slots in turn;
-    0 = each slot is a process of its own, started when the one before has ended.
+    0 = each slot is a process of its own, started when the one before has ended. Of more candidates
+    than are to be on the GPU `together` (0 = all are), groups take their turn, one relay after the
+    other; the first candidate is in each.
     """
 
     candidates: tuple[Candidate, ...]
@@ -62,6 +64,7 @@ class Bench:
     gate_percent: float | None = None
     force: bool = False
     processes: int = 0
+    together: int = 0
 
 
 @dataclass(frozen=True, slots=True)

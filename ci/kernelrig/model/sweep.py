@@ -58,7 +58,9 @@ class SweepResult:
     """A sweep as far as it has got; `why` says why it is not complete, empty if it is.
 
     `best` is the id of the best set that was timed. `slots` are the measurement slots that the GPU
-    spent, of `exhaustive_slots` that seven rounds of every set would have taken.
+    spent, of `exhaustive_slots` that seven rounds of every set would have taken; `gpu_s` are the
+    seconds for which its stages had the GPU. Where every set was measured besides, the race alone
+    took `race_gpu_s`, and its winner was `race_best`.
     """
 
     id: str
@@ -73,6 +75,9 @@ class SweepResult:
     runs: tuple[str, ...] = ()
     why: str = ""
     default_failed: bool = False
+    gpu_s: float = 0.0
+    race_gpu_s: float | None = None
+    race_best: str = ""
     schema: int = 1
 
     @property

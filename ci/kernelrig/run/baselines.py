@@ -24,6 +24,7 @@ from kernelrig.model import (
     Check,
     HostClass,
     Outcome,
+    Purpose,
     Run,
     StageKind,
     StageRecord,
@@ -105,7 +106,12 @@ def with_error(record: StageRecord, verdict: Verdict) -> StageRecord:
 
 
 def _checked(root: Path, run: Run, record: StageRecord) -> StageRecord:
-    """Add to each candidate of a bench whether its build passed the checks as they are now."""
+    """Add to each candidate of a bench whether its build passed the checks as they are now.
+
+    Sets of a sweep are never checked: what they went through is the sweep's to say.
+    """
+    if run.purpose is Purpose.SWEEP:
+        return record
     named = {c.name: c for c in run.bench.candidates} if run.bench else {}
     checks = []
     for check in record.checks:

@@ -31,8 +31,8 @@ from kernelrig.run.prepare import prepare
 from kernelrig.run.requests import BenchRequest, RunRequest
 from kernelrig.session.session_choice import Session, Way
 from kernelrig.sweep.conduct import run_sweep
-from kernelrig.sweep.host_runs import brought_back
 from kernelrig.sweep.set_choice import SweepRequest
+from kernelrig.sweep.set_runs import brought_back
 from kernelrig.terminal.log import label, say
 
 

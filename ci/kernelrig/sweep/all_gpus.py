@@ -15,7 +15,7 @@ from kernelrig.files.event_log import Event
 from kernelrig.model import Kernel, Remote, Run, TunableSet, at_gpu
 from kernelrig.proc.workers import Lost, Worker
 from kernelrig.run.store import load_run
-from kernelrig.sweep import host_runs
+from kernelrig.sweep import set_runs
 from kernelrig.sweep.journal import Journal
 from kernelrig.sweep.sweep_state import VERIFIED_TOGETHER
 from kernelrig.terminal.log import label, say
@@ -53,7 +53,7 @@ def verify_on_all(
 
     def carry_out(share: Share) -> str:
         label(share.gpu[:12])
-        spec = host_runs.verification(
+        spec = set_runs.verification(
             root, kernel, share.sets, at_gpu(remote, share.gpu), case, system_cuda=system_cuda
         )
         opened: list[str] = []
@@ -62,7 +62,7 @@ def verify_on_all(
             journal.add("run", run=run.id, **share.event)
             opened.append(run.id)
 
-        host_runs.carry_out(root, spec, note)
+        set_runs.carry_out(root, spec, note)
         return opened[0]
 
     shares = shared(left[: VERIFIED_TOGETHER * len(gpus)], gpus)

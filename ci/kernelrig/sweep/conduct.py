@@ -27,7 +27,7 @@ from kernelrig.files.event_log import Event
 from kernelrig.files.serialization import to_json
 from kernelrig.model import Kernel, Outcome, Remote, Run, SweepResult, TunableSet
 from kernelrig.run.spec import find_tools
-from kernelrig.sweep import host_runs
+from kernelrig.sweep import set_runs
 from kernelrig.sweep.all_gpus import verify_on_all
 from kernelrig.sweep.journal import SWEEPS, Journal, open_journal
 from kernelrig.sweep.racing import MOST_ROUNDS, Heat, exhaustive, slots_of
@@ -57,6 +57,10 @@ class Sweep:
     def case(self) -> str:
         return self.request.case or CASE
 
+    @property
+    def samples(self) -> int:
+        return self.request.samples or set_runs.SAMPLES
+
 
 def prepare_sweep(root: Path, request: SweepRequest, *, reached: bool = True) -> Sweep:
     """Return the sweep that is requested; where not `reached`, its host may not be rented yet."""
@@ -64,7 +68,7 @@ def prepare_sweep(root: Path, request: SweepRequest, *, reached: bool = True) ->
     kernel = choose_kernel(config.load_kernels(root), request.kernel)
     remote = None
     if request.remote:
-        remote = host_runs.timed_remote(root, request.remote, reached=reached)
+        remote = set_runs.timed_remote(root, request.remote, reached=reached)
     wanted = request.arch or (remote.arch if remote else "")
     arch, _ = choose_targets(kernel, wanted, BASE)[0]
     if remote is not None and arch != remote.arch:
@@ -74,7 +78,7 @@ def prepare_sweep(root: Path, request: SweepRequest, *, reached: bool = True) ->
         )
     sweep = Sweep(root, kernel, arch, select_sets(kernel, arch, request), remote, request)
     if remote is not None:
-        host_runs.checksum_stage(root, kernel, sweep.case)
+        set_runs.checksum_stage(root, kernel, sweep.case)
     return sweep
 
 
@@ -112,12 +116,13 @@ def describe_sweep(root: Path, request: SweepRequest) -> str:
     if sweep.remote is None:
         lines.append("no --remote: nothing is verified on a GPU, and nothing is timed")
     else:
-        least = sum(slots_of(Heat(h.sets, 1)) for h in exhaustive(names, POOL))
-        whole = sum(slots_of(h) for h in exhaustive(names, POOL))
-        each = host_runs.SLOT_S
+        least = slots_of(exhaustive(names, POOL, 1))
+        whole = slots_of(exhaustive(names, POOL))
+        each = set_runs.slot_s(sweep.samples)
         lines.append(
-            f"on {sweep.remote.name}: every element of each set, then heats of up to {POOL} sets;"
-            f" from {least} slots on, {whole} if each set took {MOST_ROUNDS}"
+            f"on {sweep.remote.name}: every element of each set, and heats, in which up to {POOL}"
+            f" sets are on the GPU at once; from {least} slots on,"
+            f" {whole} if each set took {MOST_ROUNDS}"
         )
         lines.append(
             f"for a kernel of 1 ms that is {least * each / 60:.1f} to {whole * each / 60:.1f}"
@@ -143,6 +148,8 @@ def _inputs(sweep: Sweep) -> tuple[str, dict[str, object]]:
         "case": sweep.case,
         "version": __version__,
     }
+    if sweep.request.samples:
+        named["samples"] = sweep.request.samples
     key = hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
     return key, {"inputs": key, **named}
 
@@ -167,9 +174,7 @@ def _go_on(sweep: Sweep, key: str, journal: Journal, *, here_alone: bool) -> str
 
 
 def _progress(sweep: Sweep, journal: Journal) -> Progress:
-    # Several GPUs verify all sets at once, before the heats, which use one of them.
-    shared = sweep.remote is not None and sweep.remote.gpus == "all"
-    return Progress.of(sweep.sets, journal, checked=bool(sweep.kernel.level) and not shared)
+    return Progress.of(sweep.sets, journal, checked=bool(sweep.kernel.level))
 
 
 def _default_is_out(sweep: Sweep, journal: Journal) -> bool:
@@ -243,28 +248,50 @@ def _host_steps(sweep: Sweep, remote: Remote, journal: Journal, began: float) ->
                 yield _end_run(sweep, journal, begun, each)
             continue
         if left := whole[:VERIFIED_TOGETHER]:
-            spec = host_runs.verification(
+            spec = set_runs.verification(
                 sweep.root, sweep.kernel, left, remote, sweep.case,
                 system_cuda=sweep.request.system_cuda,
             )  # fmt: skip
             event: Event = {"kind": "verify", "sets": [s.id for s in left], "rounds": 0}
-        elif heat := known.next_heat(exhaustive=sweep.request.exhaustive):
-            if budget is not None and spent + slots_of(heat) * host_runs.SLOT_S / 60 > budget:
-                yield f"the budget of {budget:g} minutes leaves no room for the next heat"
-            spec = host_runs.heat_run(
-                sweep.root, sweep.kernel, by_id, heat, remote, sweep.case, known.processes(heat),
-                system_cuda=sweep.request.system_cuda,
-            )  # fmt: skip
-            event = {"kind": "heat", "sets": list(heat.sets), "rounds": heat.rounds}
         else:
-            return
-        run = host_runs.carry_out(sweep.root, spec, partial(_note_run, journal, event))
+            heat, more = _next_heat(sweep, known, spent)
+            if heat is None:
+                return
+            if budget is not None and spent + _minutes(sweep, slots_of(heat)) > budget:
+                yield f"the budget of {budget:g} minutes leaves no room for the next heat"
+            spec = set_runs.heat_run(
+                sweep.root, sweep.kernel, by_id, heat, remote, sweep.case, known.processes(heat),
+                sweep.samples, system_cuda=sweep.request.system_cuda,
+            )  # fmt: skip
+            event = {"kind": "heat", "sets": list(heat.sets), "rounds": heat.rounds,
+                     "together": heat.together, **more}  # fmt: skip
+        run = set_runs.carry_out(sweep.root, spec, partial(_note_run, journal, event))
         yield _end_run(sweep, journal, event, run)
+
+
+def _next_heat(sweep: Sweep, known: Progress, spent: float) -> tuple[Heat | None, Event]:
+    """Return the heat to run next, of as many sets as the budget allows, and what is noted of it.
+
+    Of the first that the race does not need it is noted what has won by then.
+    """
+    most = set_runs.MOST_SAMPLES // sweep.samples
+    if sweep.request.budget_minutes is not None:
+        left = sweep.request.budget_minutes - spent
+        most = min(most, int(left / _minutes(sweep, 1)))
+    if heat := known.next_heat(most):
+        return heat, {}
+    if not sweep.request.exhaustive:
+        return None, {}
+    return known.next_exhaustive(most), {"exhaustive": known.race_best or known.standings().best}
+
+
+def _minutes(sweep: Sweep, slots: int) -> float:
+    return slots * set_runs.slot_s(sweep.samples) / 60
 
 
 def _gpus(sweep: Sweep, remote: Remote) -> tuple[str, ...]:
     """Return the GPUs that verify sets at once; none where a run has the one that it uses."""
-    found = host_runs.leased_gpus(sweep.root, remote) if remote.gpus == "all" else ()
+    found = set_runs.leased_gpus(sweep.root, remote) if remote.gpus == "all" else ()
     return found if len(found) > 1 else ()
 
 
@@ -279,39 +306,43 @@ def _end_run(sweep: Sweep, journal: Journal, event: Mapping[str, Any], run: Run 
     by the next call.
     """
     earlier = run is None
-    run = run or host_runs.brought_back(sweep.root, str(event["run"]))
+    run = run or set_runs.brought_back(sweep.root, str(event["run"]))
     if run is None:
         say(f"nothing is left of run {event['run']} here: its sets are run again")
         journal.add("dropped", run=event["run"])
         return ""
-    stopped = host_runs.stopped_by(run)
+    stopped = set_runs.stopped_by(run)
     if run.state != "finished":
         return f"{stopped}; `sweep`, called again, brings it back"
     if stopped:
         journal.add("dropped", run=run.id, why=stopped)
         return "" if earlier else stopped
     names = [str(name) for name in event["sets"]]
+    spent = {"gpu_s": round(sum(r.seconds for r in run.stages if r.kind.on_host), 3)}
     if event["kind"] == "verify":
-        results = host_runs.verified(run, names)
-        room = host_runs.room(run, sweep.kernel, sweep.case)
+        results = set_runs.verified(run, names)
+        room = set_runs.room(run, sweep.kernel, sweep.case)
         more = {} if room is None else {"room": room}
-        journal.add("verified", run=run.id, results=results, **more)
+        journal.add("verified", run=run.id, results=results, **more, **spent)
         return "" if results else f"run {run.id} judged none of its sets"
-    _end_heat(sweep, journal, names, int(event["rounds"]), run)
+    heat = Heat(tuple(names), int(event["rounds"]), int(event.get("together", 0)))
+    _end_heat(sweep, journal, heat, run, spent)
     return ""
 
 
-def _end_heat(sweep: Sweep, journal: Journal, names: list[str], rounds: int, run: Run) -> None:
-    results, text, where = host_runs.measured(sweep.root, run)
+def _end_heat(sweep: Sweep, journal: Journal, heat: Heat, run: Run, spent: Event) -> None:
+    results, text, where = set_runs.measured(sweep.root, run)
+    names = list(heat.sets)
     if text:
         number = sum(1 for _ in journal.of("heat")) + 1
         file, digest = journal.keep_heat(number, text)
         journal.add(
-            "heat", run=run.id, sets=names, rounds=rounds, results=results,
-            environment=where, file=file, sha256=digest,
+            "heat", run=run.id, sets=names, rounds=heat.rounds, together=heat.together,
+            results={n: r for n, r in results.items() if not set_runs.is_stopped(r)},
+            environment=where, file=file, sha256=digest, **spent,
         )  # fmt: skip
         return
-    failed = host_runs.to_blame(results)
+    failed = set_runs.to_blame(results)
     suspected: list[str] = []
     if sweep.kernel.level and len(failed) == len(names):
         # A relay that hangs ends for all: each is tried with the best one alone.
@@ -320,7 +351,7 @@ def _end_heat(sweep: Sweep, journal: Journal, names: list[str], rounds: int, run
         suspected = names[1:] if hung and not failed else []
     elif sweep.kernel.level:
         suspected = [n for n, (word, _) in failed.items() if word == Outcome.ERROR.value]
-    journal.add("void", run=run.id, sets=names, results=failed, suspected=suspected)
+    journal.add("void", run=run.id, sets=names, results=failed, suspected=suspected, **spent)
 
 
 def _result(sweep: Sweep, folder: Path, known: Progress, why: str) -> SweepResult:
@@ -334,8 +365,11 @@ def _result(sweep: Sweep, folder: Path, known: Progress, why: str) -> SweepResul
         remote=sweep.remote.name if sweep.remote else "",
         rows=rows,
         best=next((r.set.id for r in rows if r.rank == 1), ""),
-        slots=sum(slots_of(Heat(h.sets, h.rounds)) for h in known.heats),
-        exhaustive_slots=sum(map(slots_of, exhaustive(names, known.pool))) if names else 0,
+        slots=sum(slots_of(Heat(h.sets, h.rounds, h.together)) for h in known.heats),
+        exhaustive_slots=slots_of(exhaustive(names, known.pool)) if names else 0,
+        gpu_s=known.all_s,
+        race_gpu_s=known.race_s if known.race_best else None,
+        race_best=known.race_best,
         runs=tuple(known.runs),
         why=why,
         default_failed=_failed(known),

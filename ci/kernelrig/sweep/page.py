@@ -59,10 +59,18 @@ def _banner(title: str, word: str, result: SweepResult) -> Html:
 
 def spent(result: SweepResult) -> str:
     share = 100 * result.slots / result.exhaustive_slots if result.exhaustive_slots else 0.0
-    return (
+    said = (
         f"{result.slots} measurement slots on {result.remote},"
-        f" {share:.0f}% of the {result.exhaustive_slots} that seven rounds of each set take"
+        f" {share:.0f}% of the {result.exhaustive_slots} that seven rounds of each set take;"
+        f" its stages had the GPU for {result.gpu_s:.1f} s"
     )
+    if result.race_gpu_s is None:
+        return said
+    said += f", the race for {result.race_gpu_s:.1f} s of these"
+    winner = next((r for r in result.rows if r.set.id == result.race_best), None)
+    if winner is None or winner.percent is None:
+        return said
+    return f"{said}; its winner {winner.set.name} is {winner.percent:+.2f}% over the best of all"
 
 
 def _sections(result: SweepResult) -> Iterator[Section]:

@@ -21,13 +21,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kernelrig.bench.interval import t_quantile, trimmed_mean
-from kernelrig.bench.slots import WARM_UP
+from kernelrig.bench.slots import WARM_UP, interleave_groups
 from kernelrig.model import Timed
 
 CONFIDENCE = 0.99
 MARGIN = math.log(1.005)
 LEAST_ROUNDS = 3
 """Of the best set: it is not called that for one slot."""
+MOST_SLOTS = 128
+"""In one heat: what it measured comes back when it has ended."""
 RACED_ROUNDS, MOST_ROUNDS = 5, 7
 """A set that is still in after so many counts as level; a `bench` has seven rounds of each."""
 
@@ -52,10 +54,14 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """A relay to run: the best set so far, then those that it is compared with."""
+    """A run of relays: the best set so far, then those that it is compared with.
+
+    Of more sets than can be on the GPU `together` (0 = all can) groups take their turn.
+    """
 
     sets: tuple[str, ...]
     rounds: int
+    together: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,8 @@ class Standings:
     def __init__(self, sets: Sequence[str], seen: Sequence[Observation]) -> None:
         self.sets = tuple(sets)
         self._rounds: dict[str, set[int]] = {name: set() for name in sets}
+        linked = _linked(seen)
+        seen = [o for o in seen if o.set in linked]
         for o in seen:
             self._rounds[o.set].add(o.round)
         self._place = {name: i for i, name in enumerate(n for n in sets if self._rounds[n])}
@@ -111,32 +119,35 @@ class Standings:
         self.best = min(self._place, key=self._mean) if self._place else self.sets[0]
         self.placed = {name: self._placed(name) for name in self.sets}
 
-    def next_heat(self, pool: int, pairs: int = 0) -> Heat | None:
-        """Return the heat to run next, of `pool` sets at most; None if the race is over.
+    def next_heat(self, pool: int, pairs: int = 0, most_slots: int = MOST_SLOTS) -> Heat | None:
+        """Return the heat to run next; None if the race is over.
 
-        Of `pairs` sets at most (default: `pool`) where each has two rounds, which are of two
-        processes.
+        Sets that were not measured have a slot each, `pool` of them at a time; a heat of those in
+        the race has `pairs` sets at most (default: `pool`), as each has two rounds, which are of
+        two processes.
         """
         waiting = [n for n in self.sets if not self._rounds[n]]
         if waiting:
             others = [n for n in waiting if n != self.best]
-            return Heat((self.best, *others[: pool - 1]), 1)
+            return fitting(Heat((self.best, *others), 1, pool), most_slots)
         racing = [n for n in self.sets if self.placed[n].standing is Standing.RACING]
         racing.sort(key=lambda n: (len(self._rounds[n]), self._mean(n)))
         if not racing and len(self.sets) > 1 and len(self._rounds[self.best]) < LEAST_ROUNDS:
             # What wins is confirmed, against the defaults and the second.
             order = sorted((n for n in self.sets if n != self.best), key=self._mean)
             racing = list(dict.fromkeys((order[0], *(n for n in self.sets[:1] if n != self.best))))
-        return Heat((self.best, *racing[: (pairs or pool) - 1]), 2) if racing else None
+        if not racing:
+            return None
+        return Heat((self.best, *racing[: (pairs or pool) - 1]), 2, pairs or pool)
 
-    def next_exhaustive(self, pool: int) -> Heat | None:
+    def next_exhaustive(self, pool: int, most_slots: int = MOST_SLOTS) -> Heat | None:
         """Return a heat of sets that lack rounds of MOST_ROUNDS; None if none does."""
         left = {n: MOST_ROUNDS - len(self._rounds[n]) for n in self.sets if n != self.best}
         most = max(left.values(), default=0)
         if most <= 0:
             return None
-        others = [n for n, count in left.items() if count == most][: pool - 1]
-        return Heat((self.best, *others), most)
+        others = [n for n, count in left.items() if count == most]
+        return fitting(Heat((self.best, *others), most, pool), most_slots)
 
     def _mean(self, name: str) -> float:
         return float(self._means[self._place[name]])
@@ -198,16 +209,37 @@ class Standings:
         self._covariance = noise**2 * covariance
 
 
-def exhaustive(sets: Sequence[str], pool: int) -> list[Heat]:
-    """Return the heats that measure every set in MOST_ROUNDS rounds, to compare racing with."""
-    first, *others = sets
-    groups = [others[i : i + pool - 1] for i in range(0, len(others), pool - 1)]
-    return [Heat((first, *group), MOST_ROUNDS) for group in groups]
+def exhaustive(sets: Sequence[str], pool: int, rounds: int = MOST_ROUNDS) -> Heat:
+    """Return the heat that measures every set as often, to compare racing with."""
+    return Heat(tuple(sets), rounds, pool)
+
+
+def fitting(heat: Heat, most_slots: int) -> Heat:
+    """Return the heat with as many of its sets as slots are allowed, two at least."""
+    while len(heat.sets) > 2 and slots_of(heat) > most_slots:
+        heat = Heat(heat.sets[:-1], heat.rounds, heat.together)
+    return heat
 
 
 def slots_of(heat: Heat) -> int:
     """Return the slots of a heat, with warming up and the best one's comparison with itself."""
-    return len(heat.sets) * heat.rounds + 2
+    return len(interleave_groups(len(heat.sets), heat.rounds, 1, heat.together))
+
+
+def _linked(seen: Sequence[Observation]) -> set[str]:
+    """Return the sets that chains of common rounds link: the most there are, the first if as many.
+
+    Nothing compares two sets that are not linked: a group of a heat counts for nothing where the
+    set that all its groups have is out.
+    """
+    rounds: dict[int, set[str]] = {}
+    for o in seen:
+        rounds.setdefault(o.round, set()).add(o.set)
+    parts: list[set[str]] = []
+    for own in rounds.values():
+        joined = own.union(*(p for p in parts if p & own))
+        parts = [p for p in parts if not p & own] + [joined]
+    return max(parts, key=len, default=set())
 
 
 def percent(log_ratio: float) -> float:

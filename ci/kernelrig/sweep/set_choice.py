@@ -42,6 +42,7 @@ class SweepRequest:
     case: str = ""
     system_cuda: bool = False
     exhaustive: bool = False
+    samples: int | None = None
 
 
 def select_sets(kernel: Kernel, arch: str, request: SweepRequest) -> tuple[TunableSet, ...]:

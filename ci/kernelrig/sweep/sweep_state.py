@@ -10,7 +10,7 @@ from typing import Any
 from kernelrig.files.serialization import from_json
 from kernelrig.model import BenchResult, Outcome, SweepPhase, SweepRow, Timed, TunableSet
 from kernelrig.sweep.journal import Journal
-from kernelrig.sweep.racing import Heat, Observation, Standing, Standings, observe
+from kernelrig.sweep.racing import MOST_SLOTS, Heat, Observation, Standing, Standings, observe
 
 MOST_ERRORS = 2
 """As often a set is tried that ends in an error of the host's; then it is out, with that error."""
@@ -30,6 +30,7 @@ class MeasuredHeat:
     rounds: int
     slots: tuple[Timed, ...]
     environment: tuple[str, ...]
+    together: int = 0
 
 
 @dataclass(slots=True)
@@ -47,6 +48,11 @@ class Progress:
     begun: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     room: int = MOST_PROCESSES * POOL
     """Processes whose inputs the GPU's memory holds at once."""
+    race_s: float = 0.0
+    all_s: float = 0.0
+    """Seconds that runs had the GPU for: until the race was over, and with the exhaustive heats."""
+    race_best: str = ""
+    """The winner of the race, where exhaustive heats followed."""
     checked: bool = False
     """Whether a heat compares every element: then only what may win is verified besides."""
 
@@ -57,11 +63,15 @@ class Progress:
         errors: Counter[str] = Counter()
         for event in journal.events:
             kind = event["event"]
+            if kind != "dropped":
+                known.all_s += float(event.get("gpu_s", 0.0))
             if kind == "set":
                 known._tried(event)
             elif kind == "run":
                 known.begun[str(event["run"])] = event
                 known.runs.append(str(event["run"]))
+                if event.get("exhaustive") and not known.race_best:
+                    known.race_best, known.race_s = str(event["exhaustive"]), known.all_s
             elif kind in ("verified", "heat", "void", "dropped"):
                 known.begun.pop(str(event["run"]), None)
                 known._judged(event, errors)
@@ -113,23 +123,24 @@ class Progress:
         racing = self.racing()
         return Standings(racing, self._observations(set(racing)))
 
-    def next_heat(self, *, exhaustive: bool = False) -> Heat | None:
-        """Return the heat to run next; None if the race is over, and every set has all its rounds
-        if it is to be `exhaustive`.
-        """
-        standings, pool = self.standings(), self.pool
-        heat = standings.next_heat(pool, self._sets_in(2))
-        if heat is None and exhaustive:
-            heat = standings.next_exhaustive(pool)
+    def next_heat(self, most_slots: int = MOST_SLOTS) -> Heat | None:
+        """Return the heat to run next, of so many slots; None if the race is over."""
+        standings = self.standings()
+        heat = standings.next_heat(self.pool, self._sets_in(2), most_slots)
         if heat is None:
             return None
         # After a heat in which all ended with one, each is tried with the best alone.
         doubted = [name for name in heat.sets[1:] if name in self.suspects]
         return Heat((heat.sets[0], doubted[0]), heat.rounds) if doubted else heat
 
+    def next_exhaustive(self, most_slots: int = MOST_SLOTS) -> Heat | None:
+        """Return the heat to run when the race is over; None if every set has all its rounds."""
+        return self.standings().next_exhaustive(self.pool, most_slots)
+
     def processes(self, heat: Heat) -> int:
         """Return the processes of each set: one for each round, if the memory has room."""
-        return max(1, min(MOST_PROCESSES, heat.rounds, self.room // len(heat.sets)))
+        count = min(heat.together or len(heat.sets), len(heat.sets))
+        return max(1, min(MOST_PROCESSES, heat.rounds, self.room // count))
 
     @property
     def pool(self) -> int:
@@ -227,6 +238,7 @@ class Progress:
         slots = tuple(t for t in seen.slots if seen.names[t.candidate] in good)
         where = tuple(map(str, event["environment"]))
         number = len(self.heats) + 1
-        heat = MeasuredHeat(number, seen.names, int(event["rounds"]), slots, where)
+        together = int(event.get("together", 0))
+        heat = MeasuredHeat(number, seen.names, int(event["rounds"]), slots, where, together)
         self.heats.append(heat)
         self.suspects -= set(seen.names)

@@ -25,6 +25,7 @@ from kernelrig.cli.tasks.flags import KERNEL, ON, SYSTEM_CUDA
         "case": "case of kernel/kernels.yaml that is timed; default: full",
         "explain": "A,B: what differs between two sets of the last sweep: ranks, ids or names",
         "exhaustive": "measure every set in seven rounds, once the race is over: what racing saves",
+        "samples": "timed launches in a slot; default: 860",
         "system_cuda": SYSTEM_CUDA,
         "dry_run": "list the sets and the minutes; compile nothing, connect to no host",
     },
@@ -42,6 +43,7 @@ def sweep(
     case: str = "",
     explain: str = "",
     exhaustive: bool = False,
+    samples: str = "",
     system_cuda: bool = False,
     dry_run: bool = False,
 ) -> Reply:
@@ -61,6 +63,7 @@ def sweep(
         case=case,
         system_cuda=system_cuda,
         exhaustive=exhaustive,
+        samples=optional_whole_number("samples", samples),
     )
     if explain:
         return Reply(explain_sets(project_root(), request, name_list("explain", explain)))

@@ -4,7 +4,8 @@ Harness programs take measurement slots in a relay: all processes are started to
 with its inputs in place, so that the GPU stays at the clocks of long load and the start of a
 process, which takes as long as some slots, is paid once. The agent runs the relay as one command, a
 shell that starts them and leaves the exit code of each in `<process>.exit`. What they hand on is a
-file with a byte a slot (relay.cuh); a process that fails ends it for all.
+file with a byte a slot (relay.cuh); a process that fails ends it for all. More builds than the GPU
+has room for are measured in groups: the shell runs one relay after the other.
 
 Where a plain program takes part, each slot is a process that is started when the one before has
 ended. One that has no way to say its times is measured by CUPTI (stages.plain.kernel_times).
@@ -16,7 +17,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernelrig.bench import interleave
+from kernelrig.bench import candidate_letters, interleave_groups, relays
 from kernelrig.model import Bench, Command, Kernel, Pattern, Slot, Stage
 from kernelrig.stages.checksum.command import watchdog_s
 from kernelrig.stages.context import Setup, problem_words
@@ -30,13 +31,22 @@ SUM = "sha256sum"
 """Names each result of the relay in its output as soon as its process has ended: whoever shares the
 folder may write into it later.
 """
+HEAD_START_S = 0.3
+"""The first process has the driver to itself until it warms the card up; the
+others start meanwhile. 16 that start at once wait for one another, and the card waits for all.
+"""
 SLOT_S = 12.0
 """The time of a slot after which the relay has hung, on top of a lone process's limit."""
 
 
 def process_name(candidate: int, process: int) -> str:
     """`b2`: the second process of the second candidate."""
-    return f"{chr(ord('a') + candidate)}{process + 1}"
+    return f"{candidate_letters(candidate)}{process + 1}"
+
+
+def relay_file(number: int) -> str:
+    """Return what the processes of a relay share; most commands run one alone."""
+    return f"{RELAY}-{number + 1}" if number else RELAY
 
 
 def bench_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
@@ -58,7 +68,8 @@ def bench_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
 
 
 def bench_slots(bench: Bench) -> tuple[Slot, ...]:
-    return interleave(len(bench.candidates), bench.rounds, bench.processes)
+    count = len(bench.candidates)
+    return interleave_groups(count, bench.rounds, bench.processes, bench.together)
 
 
 def slot_commands(
@@ -88,7 +99,7 @@ def _lone_command(stage: Stage, bench: Bench, number: int, slot: Slot, setup: Se
 
 def command_name(number: int, slot: Slot) -> str:
     """`03-b`: sorts by time, and names the candidate."""
-    return f"{number:02d}-{chr(ord('a') + slot.candidate)}"
+    return f"{number:02d}-{candidate_letters(slot.candidate)}"
 
 
 def slot_stage(stage: Stage, bench: Bench, slot: Slot) -> Stage:
@@ -98,24 +109,40 @@ def slot_stage(stage: Stage, bench: Bench, slot: Slot) -> Stage:
 def relay_commands(
     stage: Stage, bench: Bench, slots: Sequence[Slot], setups: Sequence[Setup]
 ) -> tuple[Command, ...]:
-    """Return a command for each baseline that may have to choose, then the relay itself."""
+    """Return a command for each baseline that may have to choose, then that of the relays."""
     choosing = [i for i, s in enumerate(setups) if _chooses(s.kernel)]
+    groups = relays(slots)
+    script = "\n".join(
+        line
+        for number, group in enumerate(groups)
+        for line in _relay_lines(stage, bench, relay_file(number), group, setups)
+    )
+    limit_s = sum(_limited(stage, group).time_s for group in groups)
+    return (
+        *(choose_command(stage, i, setups[i]) for i in choosing),
+        Command(RELAY, ("sh", "-c", script), limit_s, core_dump=True),
+    )
+
+
+def _relay_lines(
+    stage: Stage, bench: Bench, file: str, slots: Sequence[Slot], setups: Sequence[Setup]
+) -> list[str]:
+    """Return what starts the processes of one relay, and waits for their end."""
     limited = _limited(stage, slots)
-    lines = [f"dd if=/dev/zero of={RELAY} bs={len(slots)} count=1 2>{RELAY}.dd || exit 1"]
-    for (candidate, process), own in slots_of(slots).items():
-        command = _process(limited, bench, candidate, process, own, setups[candidate])
-        before = f"{CHOICE}={choice_file(candidate)} " if candidate in choosing else ""
+    lines = [f"dd if=/dev/zero of={file} bs={len(slots)} count=1 2>{file}.dd || exit 1"]
+    for number, ((candidate, process), own) in enumerate(slots_of(slots).items()):
+        if number == 1:
+            lines.append(f"sleep {HEAD_START_S}")
+        setup = setups[candidate]
+        command = _process(limited, bench, file, candidate, process, own, setup)
+        before = f"{CHOICE}={choice_file(candidate)} " if _chooses(setup.kernel) else ""
         lines.append(
             f"( {before}{shlex.join(command.argv)} >{command.name}.stdout.log"
             f" 2>{command.name}.stderr.log; code=$?; echo $code >{command.name}.exit;"
             f" {SUM} {command.name}.json {command.name}.exit 2>/dev/null;"
-            f" [ $code = 0 ] || echo {command.name} >>{RELAY} ) &"
+            f" [ $code = 0 ] || echo {command.name} >>{file} ) &"
         )
-    script = "\n".join((*lines, "wait"))
-    return (
-        *(choose_command(stage, i, setups[i]) for i in choosing),
-        Command(RELAY, ("sh", "-c", script), limited.time_s, core_dump=True),
-    )
+    return [*lines, "wait"]
 
 
 def _chooses(kernel: Kernel) -> bool:
@@ -125,12 +152,16 @@ def _chooses(kernel: Kernel) -> bool:
 
 def choice_file(candidate: int) -> str:
     """Where a baseline keeps what it chose: of its processes the first chooses for all."""
-    return f"choice-{chr(ord('a') + candidate)}"
+    return f"choice-{candidate_letters(candidate)}"
+
+
+def choosing_name(candidate: int) -> str:
+    return f"choose-{candidate_letters(candidate)}"
 
 
 def choose_command(stage: Stage, candidate: int, setup: Setup) -> Command:
     """Return a checked launch before the relay: what a library chooses, it chooses alone."""
-    name = f"choose-{chr(ord('a') + candidate)}"
+    name = choosing_name(candidate)
     argv = (
         *(setup.program, "--mode", "check", *problem_words(setup, stage)),
         *("--pattern", Pattern.RANDOM.value, "--seed", str(setup.seed(stage.seeds[0]))),
@@ -149,20 +180,32 @@ def slots_of(slots: Sequence[Slot]) -> dict[tuple[int, int], list[int]]:
 
 
 def process_command(
-    stage: Stage, bench: Bench, slots: Sequence[Slot], candidate: int, process: int, setup: Setup
+    stage: Stage,
+    bench: Bench,
+    file: str,
+    slots: Sequence[Slot],
+    candidate: int,
+    process: int,
+    setup: Setup,
 ) -> tuple[Stage, Command]:
-    """Return the command of a process, and the stage that its samples belong to."""
+    """Return the command of a process of a relay, and the stage that its samples belong to."""
     own = slots_of(slots)[candidate, process]
     limited = _limited(stage, slots)
     whole = replace(limited, samples=stage.samples * len(own))
-    return whole, _process(limited, bench, candidate, process, own, setup)
+    return whole, _process(limited, bench, file, candidate, process, own, setup)
 
 
 def _process(
-    stage: Stage, bench: Bench, candidate: int, process: int, own: Sequence[int], setup: Setup
+    stage: Stage,
+    bench: Bench,
+    file: str,
+    candidate: int,
+    process: int,
+    own: Sequence[int],
+    setup: Setup,
 ) -> Command:
     command = timed_command(process_name(candidate, process), stage, setup)
-    more = ("--relay", RELAY, "--turns", ",".join(map(str, own)))
+    more = ("--relay", file, "--turns", ",".join(map(str, own)))
     return replace(command, argv=(*command.argv, *more, "--settle-s", f"{bench.settle_s:g}"))
 
 

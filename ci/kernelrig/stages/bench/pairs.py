@@ -32,12 +32,14 @@ def compare_pairs(
 ) -> tuple[tuple[Check, ...], tuple[Comparison, ...], tuple[str, ...]]:
     """Return a check for each pair, the comparisons made, and what the slots differ in.
 
-    `own` are the checks of the candidates: one that did not pass is compared with none.
+    `own` are the checks of the candidates: one that did not pass is compared with none. In groups
+    only the first has rounds with each of the others.
     """
     names = [c.name for c in bench.candidates]
     unlike = tuple(differences(t.environment for t in timed if t.round))
     pairs, compared = [], []
-    for a, b in itertools.combinations(range(len(names)), 2):
+    first = 1 if bench.together else len(names)
+    for a, b in ((a, b) for a, b in itertools.combinations(range(len(names)), 2) if a < first):
         title = f"{names[b]} compared with {names[a]}"
         bad = next((names[i] for i in (a, b) if own[i].verdict.outcome is not Outcome.PASS), "")
         if bad:

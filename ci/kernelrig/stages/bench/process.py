@@ -18,7 +18,7 @@ from kernelrig.model import (
     Verdict,
     broken,
 )
-from kernelrig.stages.bench.command import RELAY, SUM
+from kernelrig.stages.bench.command import RELAY, SUM, choosing_name
 from kernelrig.stages.checksum.outputs import judge_compared
 from kernelrig.stages.context import Context, stage_case
 from kernelrig.stages.harness.ended import EXIT_CUDA, judge_end, judge_missing
@@ -39,7 +39,7 @@ def read_choice(
     context: Context,
 ) -> Verdict | None:
     """Return what was wrong with a baseline's first launch; None if nothing, or there was none."""
-    command = planned.get(f"choose-{chr(ord('a') + candidate)}")
+    command = planned.get(choosing_name(candidate))
     if command is None:
         return None
     ended = find_command(result, command.name)
@@ -55,9 +55,14 @@ def read_choice(
 
 
 def ended_process(
-    command: Command, relay: Command, result: StageResult, folder: Path, context: Context
+    command: Command,
+    relay: Command,
+    file: str,
+    result: StageResult,
+    folder: Path,
+    context: Context,
 ) -> CommandResult | Verdict:
-    """Return how one process of the relay ended, as the shell has left it.
+    """Return how one process of the relay of that file ended, as the shell has left it.
 
     Its files must still be as they were when it had ended.
     """
@@ -73,7 +78,7 @@ def ended_process(
     if code is None:
         return broken(f"{command.name} left no exit code: it was never started")
     ended = CommandResult(command.name, EndedBy.EXIT, int(code[1]), seconds=whole.seconds)
-    first = _first_to_fail(folder) if int(code[1]) == EXIT_CUDA else ""
+    first = _first_to_fail(folder / file) if int(code[1]) == EXIT_CUDA else ""
     if first not in ("", command.name):
         return broken(f"{STOPPED} {first} had failed")
     signal = int(code[1]) - 128
@@ -101,7 +106,7 @@ def _find_changed(name: str, relay: Command, folder: Path) -> str:
     return ""
 
 
-def _first_to_fail(folder: Path) -> str:
+def _first_to_fail(relay: Path) -> str:
     """Name the process that ended the relay for all, empty if none did."""
-    failed = (read_text(folder / RELAY) or "").replace("\2", "").lstrip("\0\1").split("\n")
+    failed = (read_text(relay) or "").replace("\2", "").lstrip("\0\1").split("\n")
     return failed[0]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kernelrig.bench import relays
 from kernelrig.errors import ProtocolError
 from kernelrig.files import serialization
 from kernelrig.files.rundir import write_atomic
@@ -41,11 +42,12 @@ from kernelrig.stages.bench.command import (
     bench_slots,
     command_name,
     process_command,
+    relay_file,
     slot_stage,
     slots_of,
 )
 from kernelrig.stages.bench.pairs import compare_pairs, join_pairs
-from kernelrig.stages.bench.process import ended_process, read_choice
+from kernelrig.stages.bench.process import STOPPED, ended_process, read_choice
 from kernelrig.stages.context import Context, Setup
 from kernelrig.stages.harness.ended import judge_end, judge_missing
 from kernelrig.stages.harness.result import Clock, HarnessResult
@@ -159,7 +161,12 @@ def _read_relay(
             yield "that chooses", candidate, wrong
     relay = planned[RELAY]
     measured_ms = 0.0
-    for (candidate, process), own in slots_of(slots).items():
+    turns = [
+        (file, group, *whose, [group[n] for n in own])
+        for file, group in ((relay_file(n), g) for n, g in enumerate(relays(slots)))
+        for whose, own in slots_of(group).items()
+    ]
+    for file, group, candidate, process, own in turns:
         context = contexts[candidate]
         place = bench.candidates[candidate].place
         setup = Setup(
@@ -171,8 +178,8 @@ def _read_relay(
             place,
             drawn=context.drawn,
         )
-        whole, command = process_command(stage, bench, slots, candidate, process, setup)
-        ended = ended_process(command, relay, result, folder, context)
+        whole, command = process_command(stage, bench, file, group, candidate, process, setup)
+        ended = ended_process(command, relay, file, result, folder, context)
         if isinstance(ended, Verdict):
             yield command.name, candidate, ended
             continue
@@ -187,7 +194,7 @@ def _read_relay(
             lost = broken(f"{said} the {RELAY} ran {ended.seconds:.3f} s")
             yield command.name, candidate, lost
             continue
-        yield command.name, candidate, _parts(seen, [slots[n] for n in own], each_s)
+        yield command.name, candidate, _parts(seen, own, each_s)
 
 
 def _parts(seen: HarnessResult, own: Sequence[Slot], each_s: float) -> tuple[Timed, ...]:
@@ -322,7 +329,8 @@ def _candidate_check(
     """Return a candidate's check; of several processes without a time, a failed one goes first."""
     seconds = sum(t.seconds for t in timed)
     if bad:
-        worst = next((v for v in bad if v.outcome == "fail"), bad[0])
+        own = [v for v in bad if STOPPED not in v.summary] or bad
+        worst = next((v for v in own if v.outcome == "fail"), own[0])
         more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
         return Check(name, replace(worst, summary=worst.summary + more), seconds)
     facts = {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 from kernelrig.config.operation_sizes import operation_at
 from kernelrig.errors import ProtocolError
@@ -259,8 +262,9 @@ def load_result(path: Path) -> HarnessResult:
     if not path.is_file():
         raise ProtocolError(f"{path.name} is missing: the program wrote no result")
     seen = from_json(HarnessResult, path)
-    if odd := next(_find_odd_numbers(seen, ""), ""):
-        raise ProtocolError(f"{path} is not a HarnessResult: {odd}")
+    if odd := _odd_number(seen):
+        where, said = odd
+        raise ProtocolError(f"{path} is not a HarnessResult: '{where.lstrip('.')}' {said}")
     return seen
 
 
@@ -287,28 +291,40 @@ _COUNTS = frozenset(
 """Those of which no verdict says that they are negative."""
 
 
-def _find_odd_numbers(value: object, where: str) -> Iterator[str]:
-    """Yield a sentence for each number that no count, size or BF16 output can be."""
-    name = where.rpartition(".")[2]
+def _odd_number(value: object, name: str = "") -> tuple[str, str] | None:
+    """Return where the first number is that no count, size or BF16 output can be, and what it is.
+
+    Results have thousands of numbers: a path is put together only where something is wrong.
+    """
     if isinstance(value, bool) or name in _ANY:
-        return
+        return None
     if isinstance(value, int):
         most = _MOST.get(name, _LARGEST)
         least = 0 if name in _COUNTS else -most
-        if not least <= value <= most:
-            yield f"'{where}' is {value}, no number from {least} to {most}"
-    elif isinstance(value, float):
-        if abs(value) > _MOST.get(name, _LARGEST_NUMBER):
-            yield f"'{where}' is {value:g}, beyond what an output, a time or a power can be"
-    elif isinstance(value, tuple):
-        for held in value:
-            yield from _find_odd_numbers(held, where)
-    elif isinstance(value, dict):
-        for key, held in value.items():
-            yield from _find_odd_numbers(held, f"{where}.{_shown(key)}")
-    elif is_dataclass(value):
-        for f in fields(value):
-            yield from _find_odd_numbers(getattr(value, f.name), f"{where}.{f.name}".lstrip("."))
+        if least <= value <= most:
+            return None
+        return "", f"is {value}, no number from {least} to {most}"
+    if isinstance(value, float):
+        if abs(value) <= _MOST.get(name, _LARGEST_NUMBER) or math.isnan(value):
+            return None
+        return "", f"is {value:g}, beyond what an output, a time or a power can be"
+    if isinstance(value, tuple):
+        return next((odd for held in value if (odd := _odd_number(held, name))), None)
+    if isinstance(value, dict):
+        named = [(_shown(key), held) for key, held in value.items()]
+    elif is_dataclass(value) and not isinstance(value, type):
+        named = [(field, getattr(value, field)) for field in _field_names(type(value))]
+    else:
+        return None
+    for field, held in named:
+        if odd := _odd_number(held, field):
+            return f".{field}{odd[0]}", odd[1]
+    return None
+
+
+@functools.cache
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind))
 
 
 def find_mismatch(seen: HarnessResult, asked: Asked, exit_code: int, context: Context) -> str:

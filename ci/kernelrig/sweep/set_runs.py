@@ -7,13 +7,12 @@ of them, and `sweep` goes on with what they left.
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from kernelrig import build, config
-from kernelrig.bench import differences
+from kernelrig.bench import candidate_letters, differences, relays
 from kernelrig.config.operation_sizes import emulated_bytes
 from kernelrig.config.selection import choose, choose_remote, require_case
 from kernelrig.errors import ConfigError
@@ -41,7 +40,7 @@ from kernelrig.run import engine, store
 from kernelrig.run.figures import BENCH_FILE
 from kernelrig.run.prepare import with_build
 from kernelrig.run.spec import BuildSpec, RunSpec
-from kernelrig.stages.bench.command import bench_slots
+from kernelrig.stages.bench.command import bench_slots, relay_file
 from kernelrig.stages.bench.process import STOPPED
 from kernelrig.sweep.racing import Heat
 from kernelrig.sweep.set_variants import with_sets
@@ -50,7 +49,8 @@ HANG_S = 30.0
 """Of a command that verifies a set: a set that hangs costs this, and is a row."""
 WARMUP_S, SETTLE_S, SAMPLES = 0.1, 1.2, 860
 """As of `bench`."""
-SLOT_S = WARMUP_S + SAMPLES * 0.001
+MOST_SAMPLES = 110_000
+"""In a heat: their records are about 40 MB, within what a stage may leave."""
 _OVER, _MOST_SLOTS = 2, 1 << 16
 """A byte of a relay whose slot is over, and more bytes than a relay has."""
 PATTERNS = (Pattern.INTEGER, Pattern.RANDOM)
@@ -59,6 +59,11 @@ ROTATED_SETS, CONTEXT_MIB, USED_PART = 2, 640, 0.97
 processes of patch_embed held 4,606 MiB each."""
 Results = dict[str, tuple[str, str]]
 _PREFLIGHT = Stage("preflight", StageKind.PREFLIGHT)
+
+
+def slot_s(samples: int) -> float:
+    """Return what a slot of a kernel of 1 ms takes."""
+    return WARMUP_S + samples * 0.001
 
 
 def timed_remote(root: Path, name: str, *, reached: bool = True) -> Remote:
@@ -127,11 +132,12 @@ def heat_run(
     remote: Remote,
     case: str,
     processes: int,
+    samples: int,
     *,
     system_cuda: bool,
 ) -> RunSpec:
     """Return the run of a heat: a `bench` of its sets, the best one first."""
-    places = ("", *string.ascii_lowercase[1 : len(heat.sets)])
+    places = ("", *map(candidate_letters, range(1, len(heat.sets))))
     own = [with_sets(kernel, [sets[name]]) for name in heat.sets]
     wanted = {
         place: BuildSpec(build.Request(k, remote.arch, name))
@@ -147,7 +153,14 @@ def heat_run(
         case=case,
         time_s=HANG_S,
         warmup_s=WARMUP_S,
-        samples=SAMPLES,
+        samples=samples,
+    )
+    bench = Bench(
+        candidates,
+        heat.rounds,
+        SETTLE_S,
+        processes=processes if kernel.level else 0,
+        together=heat.together,
     )
     spec = RunSpec(
         own[0],
@@ -157,7 +170,7 @@ def heat_run(
         wanted,
         remote=remote,
         seed=draw_seed(),
-        bench=Bench(candidates, heat.rounds, SETTLE_S, processes=processes if kernel.level else 0),
+        bench=bench,
     )
     return with_build(root, spec, Purpose.SWEEP, system_cuda=system_cuda)
 
@@ -208,7 +221,8 @@ def verified(run: Run, sets: Sequence[str]) -> Results:
 def measured(root: Path, run: Run) -> tuple[Results, str, tuple[str, ...]]:
     """Return what was found of each set of a heat, its slots as a file's text, and where it was.
 
-    The text is empty where nothing was measured, or where it cannot be trusted.
+    The text is empty where nothing was measured, or where it cannot be trusted. Of several relays
+    those that came to their end count, though another one was stopped.
     """
     record = next((r for r in run.stages if r.kind is StageKind.BENCH), None)
     path = root / store.RUNS / run.id / BENCH_FILE
@@ -225,6 +239,10 @@ def measured(root: Path, run: Run) -> tuple[Results, str, tuple[str, ...]]:
     if "GPU" in checks or not path.is_file():
         return results, "", ()
     seen = from_json(BenchResult, path)
+    held = {seen.names[t.candidate] for t in seen.slots if t.round}
+    for name in held & results.keys():
+        if is_stopped(results[name]):
+            results[name] = (Outcome.PASS.value, "in the relays that came to their end")
     passed = {n for n, (word, _) in results.items() if word == Outcome.PASS.value}
     counted = [t for t in seen.slots if seen.names[t.candidate] in passed and t.round]
     if not counted or differences(t.environment for t in counted):
@@ -238,14 +256,15 @@ def _stuck(folder: Path, bench: Bench) -> set[str]:
     """Return the sets that a relay waited for when it was ended: whose slot was not over, or whose
     process was not ready; empty if the relay came to its end, or waited for the best set.
     """
-    found = sorted(folder.glob("stages/*-bench/relay"))
-    slots = bench_slots(bench)
-    state = read_regular(found[0], _MOST_SLOTS) if found and bench.processes else b""
-    if len(state) != len(slots):
-        return set()  # a process that failed has written its name behind the slots
-    late = [n for n, byte in enumerate(state) if byte == 0]
-    late = late or [n for n, byte in enumerate(state) if byte != _OVER][:1]
-    names = {bench.candidates[slots[n].candidate].name for n in late}
+    names: set[str] = set()
+    for number, slots in enumerate(relays(bench_slots(bench)) if bench.processes else ()):
+        found = sorted(folder.glob(f"stages/*-bench/{relay_file(number)}"))
+        state = read_regular(found[0], _MOST_SLOTS) if found else b""
+        if len(state) != len(slots):
+            continue  # a process that failed has written its name behind the slots
+        late = [n for n, byte in enumerate(state) if byte == 0]
+        late = late or [n for n, byte in enumerate(state) if byte != _OVER][:1]
+        names |= {bench.candidates[slots[n].candidate].name for n in late}
     return set() if bench.candidates[0].name in names else names
 
 
@@ -254,8 +273,14 @@ def to_blame(results: Results) -> Results:
     return {
         name: (word, summary)
         for name, (word, summary) in results.items()
-        if word != Outcome.PASS.value and STOPPED not in summary
+        if word != Outcome.PASS.value and not is_stopped((word, summary))
     }
+
+
+def is_stopped(found: tuple[str, str]) -> bool:
+    """Return whether a set's process was ended because another one had failed."""
+    word, summary = found
+    return word == Outcome.ERROR.value and STOPPED in summary
 
 
 def stopped_by(run: Run) -> str:

@@ -1,39 +1,42 @@
-// The fused patch-embed GEMM for the H200: a persistent kernel that keeps its part of B in shared
+// The fused patch-embed GEMM for Hopper: a persistent kernel that keeps its part of B in shared
 // memory and its part of comb in registers, so that only A and C move.
 //
 //   C[M, 768] = bf16(A[M, 768] x B[768, 768]^T) +bf16 comb[row % 196, 768]       M = images x 196
 //
 // A, B: E4M3, row-major, K contiguous; comb, C: BF16, row-major. Any images >= 1, a grid that is a
-// multiple of 3. Rows past M are read as zero and never stored.
+// multiple of the slices. Rows past M are read as zero and never stored.
 //
-// A CTA computes one of three slices of 256 columns; it loads B's slice (192 KB) once. Its two
+// A CTA computes one of four slices of 192 columns; it loads B's slice (144 KB) once. Its two
 // consumer warpgroups alternate (ping-pong): one issues the MMAs of a tile of 64 rows while the
-// other stores its tile. The three CTAs of a group process the same rows at the same time: A is
-// read from DRAM once and from L2 twice.
+// other stores its tile. The four CTAs of a group process the same rows at the same time: A is
+// read from DRAM once and from L2 three times. (Three slices of 256 columns read A once less, but
+// leave room for a ring of 4 stages: slower on an H100, NOTES.md.)
 //
 // Rows r and r + 196 x 16 have the same rows of comb, and 64 x 49 = 196 x 16: tiles whose numbers
-// are equal modulo 49 add the same 64 rows of comb. A CTA's tiles are sorted by that class, so that
-// a thread loads its 128 entries of comb once or twice in a run of about 165 tiles.
+// are equal modulo 49 add the same 64 rows of comb. A CTA's tiles are sorted by that class, and
+// its consumers take every second one, so that a thread loads its 96 entries of comb two or three
+// times in 220 tiles.
 //
 // The wgmma accumulators of a thread in one row are 2 columns out of every 8. The rows of B are
 // permuted in shared memory so that these are 8 adjacent columns of C: stores of 16 bytes, whole
-// sectors, no staging. (With STAGED_BOXES C is staged in place of one stage and stored by TMA.)
+// sectors, no staging. (With STAGED_BOXES C is staged and stored by TMA.)
 //
 // Compared with a tile loop that reads both operands again for each tile (128 x 256), this saves
-// 4.3 GB of B and 1.4 GB of comb per launch from L2 to the SMs; A is 2.1 GB. The card is limited by
-// power, so bytes that do not move become clock. NOTES.md has the figures.
+// 4.3 GB of B and 1.4 GB of comb per launch from L2 to the SMs, for 0.7 GB more of A: 2.9 GB. The
+// card is limited by power, so bytes that do not move become clock, and so do cycles without MMAs.
+// NOTES.md has the figures.
 //
 // Roles: W0 loads (one elected lane) and prefetches into L2 what each consumer takes next;
 // warpgroups 1 and 2 issue the MMAs and store. In a cluster W1 tells the CTA that loads a stage
 // next that this CTA's consumers have released it.
 //
-// Shared memory, bytes, at the defaults (LOAD_PIPE_DEPTH 4):
+// Shared memory, bytes, at the defaults (SLICE_COLUMNS 192, LOAD_PIPE_DEPTH 8):
 //
-//        0  B slice: 6 K steps of [256 rows][128 bytes], 32,768 each          128B swizzle
-//   196608  ring: 4 stages of A [64 rows][128 bytes], 8,192 each              128B swizzle
-//   229376  with STAGED_BOXES: C, per warp 1 or 2 boxes of [16 rows][64 bytes], 1,024 each
-//   229376  barriers, 8 each: 1 + 4 + 4 + 2
-//   229464  end; of 232,448: 2,984 to spare
+//        0  B slice: 6 K steps of [192 rows][128 bytes], 24,576 each          128B swizzle
+//   147456  ring: 8 stages of A [64 rows][128 bytes], 8,192 each              128B swizzle
+//   212992  with STAGED_BOXES: C, per warp 1 or 2 boxes of [16 rows][64 bytes], 1,024 each
+//   212992  barriers, 8 each: 1 + 8 + 8 + 2
+//   213144  end; of 232,448: 19,304 to spare
 //
 // Barriers, who arrives in a phase -> who waits:
 //
@@ -48,7 +51,8 @@
 // A consumer does not arrive in other CTAs itself: .release.cluster waits for its stores of C.
 //
 // The turn is needed for correctness: without it a consumer that skips the other one's stages could
-// be two phases ahead of a barrier, which parity cannot distinguish from being in step.
+// be two phases ahead of a barrier, which parity cannot distinguish from being in step. With 8
+// stages, more than a tile has, that takes copies that complete out of order.
 //
 // FP32 accumulation as wgmma does it for FP8: about 13 fractional bits of the largest addend are
 // kept ("fast accumulation"), all 768 products in one sum.
@@ -69,17 +73,18 @@
 //   A_CACHE_HINT      A in L2: 0 no hint, 1 evict first, 2 evict last
 //   L2_PROMOTION      of the loads' maps: 0 none, 1 64, 2 128, 3 256 bytes
 //   STAGED_BOXES      boxes of C, 16 rows x 32 columns, staged per warp and stored by TMA; 0: the
-//                     threads store C themselves. 1 leaves room for 3 stages, 2 for 2.
-//   SLICE_COLUMNS     256, or 192: four slices, A is read four times, and there is room for 10
-//   stages CLUSTER           CTAs of a cluster: those of them that process the same rows load A
-//   once, by
+//                     threads store C themselves. 1 leaves room for 9 stages, 2 for 8; of slices
+//                     of 256 columns for 3 and 2
+//   SLICE_COLUMNS     192: four slices, A is read four times, room for 10 stages; or 256: three
+//                     slices, room for 4
+//   CLUSTER           CTAs of a cluster: those of them that process the same rows load A once, by
 //                     multicast. 1: no clusters; 2 of 3 slices: the third CTAs are in pairs of
 //                     their own
 //   TILE_ORDER        0 runs of tiles, one for each consumer; 1 those of odd groups run backwards;
 //                     2 one run for each CTA, of which its consumers take every second tile
 //   C_CACHE_HINT      C in L2, where threads store it: 0 no hint, 1 evict first
 #ifndef LOAD_PIPE_DEPTH
-#define LOAD_PIPE_DEPTH 4
+#define LOAD_PIPE_DEPTH 8
 #endif
 #ifndef PREFETCH_TILES
 #define PREFETCH_TILES 1
@@ -94,13 +99,13 @@
 #define STAGED_BOXES 0
 #endif
 #ifndef SLICE_COLUMNS
-#define SLICE_COLUMNS 256
+#define SLICE_COLUMNS 192
 #endif
 #ifndef CLUSTER
 #define CLUSTER 1
 #endif
 #ifndef TILE_ORDER
-#define TILE_ORDER 0
+#define TILE_ORDER 2
 #endif
 #ifndef C_CACHE_HINT
 #define C_CACHE_HINT 0

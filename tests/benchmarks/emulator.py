@@ -67,12 +67,12 @@ class Kernels:
         self.own = Megakernels(folder, self.tools)
         self.known: Mapping[str, Callable[[], Loaded]] = {
             "blackwell": partial(self._ours, "patch_embed", "sm_100a", (8, 2)),
-            "hopper": partial(self._ours, "patch_embed", "sm_90a", (2, 3)),
-            "staged": partial(self._ours, "patch_embed", "sm_90a", (2, 3), "staged"),
+            "hopper": partial(self._ours, "patch_embed", "sm_90a", (2, 4)),
+            "staged": partial(self._ours, "patch_embed", "sm_90a", (2, 4), "staged"),
             "plain": partial(self._ours, "patch_embed_cuda", "sm_90a", (1, 2)),
             "bf16-product": partial(self._third_party, "bf16_product"),
             "multicast": partial(self._third_party, "multicast"),
-            "racy-wgmma": partial(self.own.broken, "sm90a/stage-reused-early", (1, 3)),
+            "racy-wgmma": partial(self.own.broken, "sm90a/stage-reused-early", (1, 4)),
             "triton-sm_90": partial(self._triton, 90),
             "triton-sm_100": partial(self._triton, 100),
         }

@@ -27,10 +27,10 @@ ROOT = Path(__file__).parents[2]
 LIMIT_S = 900
 ARCH = "sm_90a"
 KERNELS = ("patch_embed", "patch_embed_cuda")
-CHECK = ("--mode", "check", "--case", "images=1,ctas=3", "--pattern")
+CHECK = ("--mode", "check", "--case", "images=1,ctas=4", "--pattern")
 STARTS = (
     *((*CHECK, pattern) for pattern in ("constant", "integer", "random")),
-    ("--mode", "once", "--case", "images=1,ctas=3", "--pattern", "integer"),
+    ("--mode", "once", "--case", "images=1,ctas=4", "--pattern", "integer"),
     ("--mode", "nothing"),
     ("--case", "images=0"),
 )

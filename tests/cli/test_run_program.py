@@ -87,7 +87,7 @@ def test_our_own_program_gives_the_golden_checksum() -> None:
     done = run(
         *("run", "kernel/sm90a_patch_embed_fp8.cu", "--arch", "sm_90a", "--schedules", "1"),
         *("--kernel", "patch_embed_gemm", f"--nvcc-flags={defines}", "--"),
-        *("--mode", "check", "--case", "images=1,ctas=3", "--pattern", "constant"),
+        *("--mode", "check", "--case", "images=1,ctas=4", "--pattern", "constant"),
     )
     assert done.exit_code == 0
     assert "Checksum (first 1024): 1769472.000000" in done.stdout

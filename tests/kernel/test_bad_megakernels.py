@@ -91,7 +91,7 @@ KINDS = frozenset(
 )
 """The emulator's kinds of findings that detect a fault; each fault names at least one."""
 
-PRODUCTS = {"sm_100a": "UTCQMMA.2CTA", "sm_90a": "QGMMA.64x256x32"}
+PRODUCTS = {"sm_100a": "UTCQMMA.2CTA", "sm_90a": "QGMMA.64x"}
 
 
 def way_of(fault: str) -> Way:

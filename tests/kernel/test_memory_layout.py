@@ -29,12 +29,12 @@ DESCRIBED = {
         "accumulator 0 + 2 x 256",
     ],
     ("patch_embed", "sm_90a"): [
-        "B buffer 0 + 6 x 32768, 32768",
-        "A buffer 196608 + 4 x 8192, 8192",
-        "weights_arrived mbarrier 229376 + 1 x 8, 8",
-        "inputs_arrived mbarrier 229384 + 4 x 8, 8",
-        "inputs_released mbarrier 229416 + 4 x 8, 8",
-        "turn mbarrier 229448 + 2 x 8, 8",
+        "B buffer 0 + 6 x 24576, 24576",
+        "A buffer 147456 + 8 x 8192, 8192",
+        "weights_arrived mbarrier 212992 + 1 x 8, 8",
+        "inputs_arrived mbarrier 213000 + 8 x 8, 8",
+        "inputs_released mbarrier 213064 + 8 x 8, 8",
+        "turn mbarrier 213128 + 2 x 8, 8",
     ],
     ("patch_embed_cuda", "sm_90a"): [
         "A buffer 0 + 2 x 32768, 16384",

@@ -17,8 +17,8 @@ WGMMA = "kernel/wgmma.cuh"
 
 BREAKS: dict[str, tuple[tuple[Edit, ...], str]] = {
     "S101": (
-        ((WGMMA, "m64n256k32.f32.e4m3.e4m3", "m64n256k32.f32.e5m2.e4m3"),),
-        "0 QGMMA.64x256x32.F32.E4M3.E4M3 of role mma, not 24 (24 if SLICE_COLUMNS == 256 else 0)",
+        ((WGMMA, "m64n192k32.f32.e4m3.e4m3", "m64n192k32.f32.e5m2.e4m3"),),
+        "0 QGMMA.64x192x32.F32.E4M3.E4M3 of role mma, not 24 (24 if SLICE_COLUMNS == 192 else 0)",
     ),
     "S102": (
         ((SOURCE, "k < Config::BLOCK_K; k += Config::MMA_K", "k < 96; k += Config::MMA_K"),),
@@ -42,7 +42,7 @@ BREAKS: dict[str, tuple[tuple[Edit, ...], str]] = {
     ),
     "S104": (
         ((SOURCE, "ptx::store_global(to + 32 * block, words);", "*to = words[0];"),),
-        "0 STG.E.NA.128 of role mma, not 16 (SLICE_COLUMNS // 16 if STAGED_BOXES == 0 else 0)",
+        "0 STG.E.NA.128 of role mma, not 12 (SLICE_COLUMNS // 16 if STAGED_BOXES == 0 else 0)",
     ),
     "S105": (
         (

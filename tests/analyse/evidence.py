@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernelrig.analyse.explain.cost_causes import find_causes
-from kernelrig.analyse.explain.launch_evidence import Evidence
+from kernelrig.analyse.explain.launch_evidence import MOST_STALLED, Evidence
+from kernelrig.analyse.source import analyse_source, read_counter_page
 from kernelrig.model import CostCause, CountedInstruction
+
+from tests.analyse.listings import Row, page
 
 LAUNCH = {
     "sm__cycles_elapsed.max": 1e6,
@@ -58,3 +61,19 @@ def names(
     changes: Mapping[str, float] | None = None,
 ) -> list[str]:
     return list(causes(*lines, units=units, changes=changes))
+
+
+def of_code(rows: tuple[Row, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the causes of a launch of this code, with the places that they name."""
+    return {c.name: c.at for c in find_causes(evidence_of(rows))}
+
+
+def evidence_of(rows: tuple[Row, ...], changes: Mapping[str, float] | None = None) -> Evidence:
+    counters = read_counter_page(page(rows))
+    source = analyse_source(counters, top=MOST_STALLED)
+    return Evidence(LAUNCH | dict(changes or {}), QUIET, counters.instructions, source)
+
+
+def without(rows: tuple[Row, ...], *texts: str) -> tuple[Row, ...]:
+    """Return the rows without the samples of those that have one of these texts."""
+    return tuple((t, n, {} if any(x in t for x in texts) else s) for t, n, s in rows)

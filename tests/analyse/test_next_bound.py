@@ -29,8 +29,8 @@ def test_warps_that_no_barrier_holds_wait_for_the_unit_that_is_busy() -> None:
         return found.most_percent if found else 0.0
 
     assert most() > most(l1=0.55) > most(l1=0.7) > 5
-    assert most(l1=0.92) == 0
-    assert most(alu=0.7) > most(l1=0.7), "arithmetic reaches its peak, memory does not"
+    assert most(l1=0.99) < most(l1=0.92) <= 8, "no more than L1 leaves"
+    assert most(alu=0.96) == 0, "nor than arithmetic reaches"
 
 
 HANDED_ON: tuple[Line, ...] = (

@@ -5,11 +5,14 @@ Products are of random data, and summed as tensor cores were measured to do it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import emulate
 from kernelrig.model import Toolchain
+from numpy.typing import NDArray
 
 from tests.benchmarks.emulator import Kernels
 from tests.emu.gpu import Gpu, run_launch
@@ -34,7 +37,11 @@ def test_a_launch_leaves_what_the_gpu_leaves(name: str, gpu: Gpu, kernels: Kerne
         schedule = Schedule(2, engine=engine, hardware_accumulation=True)
         found = emulate(loaded, [schedule], dump=(*left,)).buffers
         differ = {
-            name: int(np.count_nonzero(found[name].view(np.uint8) != of.view(np.uint8)))
+            name: int(np.count_nonzero(_bytes(found[name]) != _bytes(of)))
             for name, of in left.items()
         }
         assert not any(differ.values()), f"{engine}: bytes that differ: {differ}"
+
+
+def _bytes(buffer: NDArray[Any]) -> NDArray[np.uint8]:
+    return buffer.reshape(-1).view(np.uint8)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence, Set
 
+from kernelrig.analyse.explain.busy_time import REACHABLE, saved_by_less
 from kernelrig.analyse.explain.estimated_cost import (
-    REACHABLE,
     estimated,
     most_saved,
     place,
@@ -46,7 +46,7 @@ def _excess(e: Evidence, unit: str) -> list[MemoryExcess]:
 def bank_conflicts(e: Evidence) -> Iterator[CostCause]:
     """Passes beyond those that the accesses need; those of atomic operations are no conflicts.
 
-    Where L1 is not full, they cost no more than warps wait for it.
+    L1 does them, which other units may leave time for. Where it is not full, warps wait for them.
     """
     held = [x for x in _excess(e, WAVEFRONTS) if opcode(x.sass) not in _ATOMICS]
     excess = sum(x.moved - x.needed for x in held)
@@ -55,12 +55,14 @@ def bank_conflicts(e: Evidence) -> Iterator[CostCause]:
         return
     share, pipe = excess / total, excess / e.cycles
     stalls = e.stalled_for("short_sb", "mio") * share
-    full = rising(e.units.get("l1", 0.0), *_FULL_L1)
+    l1 = e.units.get("l1", 0.0)
+    full = rising(l1, *_FULL_L1)
+    less = saved_by_less(e, {"l1": max(0.0, 1.0 - pipe / l1)}, min(1.0, stalls)) if l1 else 0.0
     yield from estimated(
         "bank-conflicts",
         "accesses to shared memory are done in several passes, as lanes use the same bank",
         "pad the rows of the buffer, or swizzle it, so that the lanes of an access use all banks",
-        full * max(pipe, stalls) + (1.0 - full) * min(pipe, stalls),
+        max(less, (1.0 - full) * min(pipe, stalls)),
         most_saved(e, "l1", "issue"),
         map(_excess_place, held),
         conflict_percent=100 * share,
@@ -109,9 +111,13 @@ def _partly_used(
     kept = min(loads * e.value("l1tex__t_sector_hit_rate.pct") / 100, excess)
     share, moved = excess / total, (excess - kept) / (total - kept)
     use = max(e.units.get("l2", 0.0), e.units.get("dram", 0.0))
-    below = use * moved * rising(use, *_FULL_MEMORY)
+    # What L1 finds in itself is not of these levels; and DRAM moves no less where L2 joins parts.
+    rest = _dram_needed(e) / e.units["dram"] if e.units.get("dram") else 1.0
+    below = saved_by_less(e, {"l2": 1.0 - moved, "dram": max(rest, 1.0 - moved)})
     l1 = excess / (_SECTORS_A_CYCLE * e.cycles) if e.cycles else 0.0
-    stalls = e.stalled_for("long_sb", "lg", "drain") * moved
+    # No warp waits for a store but in its queue.
+    of_loads = sum(x.moved - x.needed for x in held if not opcode(x.sass).startswith("ST")) / excess
+    stalls = (e.stalled_for("long_sb") * of_loads + e.stalled_for("lg", "drain")) * moved
     full = rising(max(use, e.units.get("l1", 0.0)), *_FULL_MEMORY)
     yield from estimated(
         name,

@@ -42,6 +42,7 @@ _LOOKS: Sequence[tuple[float, Callable[[Evidence], Iterator[CostCause]]]] = (
     (1.0, loop_causes.busy_waits),
     (1.0, loop_causes.sums_in_memory),
     (1.0, warp_causes.idle_warps),
+    (1.0, warp_causes.few_producers),
     (1.0, access_causes.reads_again),
     (0.9, warp_causes.uneven_sms),
     (1.0, warp_causes.small_grid),

@@ -14,9 +14,8 @@ All of it follows from the counters: neither the kernel's name nor the one of a 
 What is said here of L2, power and stalls was set on kernels slowed for one known cause each, on an
 H200 and an H100.
 
-Two bounds that are both near do not overlap without gaps: what is left is taken as the root of the
-sum of their squares. So it is of barriers (what warps do without them, and the next unit), and of a
-ring of copies where the tensor pipe and DRAM are both busy.
+Two units that are both busy do not overlap without gaps: busy_time has what is left where one does
+less, and where warps no longer wait for each other.
 """
 
 from __future__ import annotations
@@ -24,13 +23,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from kernelrig.analyse.explain.busy_time import ARITHMETIC, REACHABLE
 from kernelrig.analyse.explain.launch_evidence import Evidence, opcode
 from kernelrig.model import CostCause, CountedInstruction
 
-REACHABLE = 0.92
-"""Of a unit's peak: what copies and products that are tuned to it reach on an H200."""
-_PIPES = ("issue", "alu", "fma", "fp64", "special", "l1")
-"""These get to their peak; DRAM, and the tensor pipe of a real product, do not."""
+_DRAM_REACHES = 0.94
+"""Of its peak: more than most programs, as was seen of one that only reads."""
+_ARITHMETIC_REACHES = 0.96
+"""Of its peak, as was seen; L1 gets to its peak."""
 _TENSOR_BOUND = 0.7
 _SPREAD = math.sqrt(2)
 _MOST_PERCENT = 99.9
@@ -66,10 +66,10 @@ def interval(estimate: float, most: float) -> tuple[float, float]:
 
 def most_saved(e: Evidence, *relieved: str) -> float:
     """Return the share of time that can go at the most, where these units do less than before."""
-    pipes = max((e.units.get(u, 0.0) for u in _PIPES if u not in relieved), default=0.0)
-    memory = e.busiest("l2", *_PIPES, *relieved) / REACHABLE
+    pipes = max((e.units.get(u, 0.0) for u in ARITHMETIC if u not in relieved), default=0.0)
+    l1, dram = (e.units.get(u, 0.0) if u not in relieved else 0.0 for u in ("l1", "dram"))
     tensor = e.units.get("tensor", 0.0) / REACHABLE
-    left = max(0.0, 1.0 - max(pipes, memory))
+    left = max(0.0, 1.0 - max(pipes / _ARITHMETIC_REACHES, l1, dram / _DRAM_REACHES, tensor))
     # A tensor pipe that is busy draws the power: at the limit fewer cycles are slower ones.
     return min(left, (1.0 - tensor) * e.idle_cost) if tensor > _TENSOR_BOUND else left
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from kernelrig.analyse.explain.access_causes import SECTORS, looked_up
-from kernelrig.analyse.explain.estimated_cost import REACHABLE, estimated, most_saved, places
+from kernelrig.analyse.explain.busy_time import REACHABLE
+from kernelrig.analyse.explain.estimated_cost import estimated, most_saved, places
 from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode, rising
 from kernelrig.model import CostCause
 

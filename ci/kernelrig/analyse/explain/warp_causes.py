@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator
 
+from kernelrig.analyse.explain.busy_time import REACHABLE, saved_by_no_wait
 from kernelrig.analyse.explain.estimated_cost import (
-    REACHABLE,
     estimated,
     most_saved,
     place,
@@ -26,6 +27,10 @@ _ELECTED, _DIVERGED = 1.5, 0.75
 """Lanes that execute what a role elects one for, and the share below which others wait for them."""
 _SPECIALISED = 0.2
 """Busy share of the tensor pipe, beyond which few warps feed it."""
+_MOST_OF_WAVES = 1.2
+"""Of what SMs that end early lose, where CTAs come in waves: with what varies between passes."""
+_HELD_UP, _WORKS = 0.35, 0.2
+"""Shares of samples in waits for an mbarrier: of all, and of a role that others wait for."""
 
 
 def idle_warps(e: Evidence) -> Iterator[CostCause]:
@@ -60,6 +65,40 @@ def idle_warps(e: Evidence) -> Iterator[CostCause]:
         idle_percent=100 * idle,
         active_warps=active,
         possible_warps=float(possible),
+    )
+
+
+def few_producers(e: Evidence) -> Iterator[CostCause]:
+    """Warps that wait at mbarriers for others, which are fewer and never wait for them.
+
+    Where copies or products go on by themselves, few warps that start them are enough.
+    """
+    if e.source is None or e.is_specialised:
+        return
+    held = Counter[str]()
+    for w in e.source.waits:
+        held[w.role] += w.samples if "SYNCS" in w.sass else 0
+    roles = [r for r in e.source.roles if r.samples]
+    waited = {r: held[r.name] + held[r.warps] + held[f"{r.name} {r.warps}"] for r in roles}
+    working = [r for r in roles if waited[r] < _WORKS * r.samples]
+    samples = sum(r.samples for r in roles)
+    share = sum(n for r, n in waited.items() if r not in working) / samples if samples else 0.0
+    if not working or share < _HELD_UP:
+        return
+    at = [
+        place(w.line, w.at)
+        for w in sorted(e.source.waits, key=lambda w: -w.samples)
+        if "SYNCS" in w.sass and w.samples
+    ]
+    yield from estimated(
+        "few-producers",
+        "most warps wait for what a few others make, which are at work all the time",
+        "more warps for the role that others wait for, or let each warp make what it needs",
+        saved_by_no_wait(e, share),
+        most_saved(e),
+        (*(f"warps {r.warps}" for r in working[:1]), *at),
+        wait_percent=100 * share,
+        working_percent=100 * sum(r.samples for r in working) / samples,
     )
 
 
@@ -102,9 +141,8 @@ def barriers(e: Evidence) -> Iterator[CostCause]:
     waits = e.samples(
         lambda c: c.stalls.get("barrier", 0) if not products or c.address in behind else 0
     )
-    # Without them warps come to wait for each other at the unit that is busy next.
     relieved = _units_of_one(e)
-    saved = 1.0 - math.hypot(1.0 - waits, _next_busy(e, relieved))
+    saved = saved_by_no_wait(e, waits, *relieved)
     cycles = e.warp_cycles("barrier") / passes
     arrivals = sum(c.executed for c in held if c.sass.partition("BAR.")[2].startswith("ARV"))
     long = cycles > _LONG_WAIT or arrivals > passes / 4
@@ -123,16 +161,6 @@ def barriers(e: Evidence) -> Iterator[CostCause]:
         time_percent=100 * waits,
         cycles_a_pass=cycles,
     )
-
-
-def _next_busy(e: Evidence, relieved: tuple[str, ...]) -> float:
-    """Return the busy share of the unit that warps wait for next, of what it reaches.
-
-    Warps feed a tensor pipe that goes on while they wait: it only limits what is saved.
-    """
-    arithmetic = max(e.units.get(u, 0.0) for u in ("issue", "alu", "fma", "fp64", "special"))
-    memory = max(e.units.get(u, 0.0) for u in ("l1", "l2", "dram") if u not in relieved)
-    return max(arithmetic if "issue" not in relieved else 0.0, memory / REACHABLE)
 
 
 def _units_of_one(e: Evidence) -> tuple[str, ...]:
@@ -201,7 +229,7 @@ def low_occupancy(e: Evidence) -> Iterator[CostCause]:
     possible = ctas * math.ceil(block / LANES)
     if possible > 0.5 * most:
         return
-    latency = e.stalled_for("long_sb", "short_sb", "wait", "lg", "mio")
+    latency = _latency(e)
     after = max(active / most, e.busiest("l2") / REACHABLE)
     yield from estimated(
         "low-occupancy",
@@ -218,6 +246,18 @@ def low_occupancy(e: Evidence) -> Iterator[CostCause]:
     )
 
 
+def _latency(e: Evidence) -> float:
+    """Return the share of idle slots of waits for memory and arithmetic, not for other warps.
+
+    A warp that waits for an mbarrier is sampled as if it waited for memory.
+    """
+    stalls = e.stalled_for("long_sb", "short_sb", "wait", "lg", "mio")
+    if e.source is None or not e.source.samples:
+        return stalls
+    waits = sum(w.samples for w in e.source.waits if "SYNCS" in w.sass)
+    return stalls * max(0.0, 1.0 - waits / e.source.samples)
+
+
 def small_grid(e: Evidence) -> Iterator[CostCause]:
     """Fewer CTAs than SMs: some have none, and the others few warps to hide latency.
 
@@ -230,7 +270,7 @@ def small_grid(e: Evidence) -> Iterator[CostCause]:
     active = e.value("sm__warps_active.avg.per_cycle_active")
     used = min(1.0, grid / sms)
     held = active * used / max(1.0, e.value("device__attribute_max_warps_per_multiprocessor"))
-    latency = e.stalled_for("long_sb", "short_sb", "wait", "lg", "mio")
+    latency = _latency(e)
     after = max(held, e.busiest("l2") / REACHABLE)
     yield from estimated(
         "small-grid",
@@ -256,12 +296,15 @@ def uneven_sms(e: Evidence) -> Iterator[CostCause]:
     # What starting and ending a launch takes is no matter of the grid. ncu counts both in a pass of
     # their own, which may be longer than the one of the elapsed cycles.
     lost = (longest - average) / max(elapsed, longest)
+    # Evenly spread, work takes what it does on average. In the only wave it may take less: an SM
+    # that has more CTAs at a time than others runs each of them slower.
+    shared = e.value("launch__waves_per_multiprocessor") <= 1
     yield from estimated(
         "uneven-sms",
         "some SMs end early: the grid does not fill them evenly",
         "tiles or a persistent grid by which each SM gets the same work",
         lost * e.idle_cost,
-        most_saved(e),
+        most_saved(e) if shared else min(most_saved(e), _MOST_OF_WAVES * lost * e.idle_cost),
         (),
         waves=e.value("launch__waves_per_multiprocessor"),
         idle_percent=100 * lost,

@@ -30,7 +30,7 @@ from pathlib import Path
 CHUNK = 64 << 10
 TICK = b'{"tick": true}\n'
 WAIT_S = 120.0
-OF_FRAMES = {"event", "files", "file"}
+OF_FRAMES = {"event", "files", "small", "file"}
 """Keys of frames that are not the last of their reply."""
 
 

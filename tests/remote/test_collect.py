@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -346,3 +347,45 @@ def test_results_of_a_stage_come_back_while_the_next_one_runs_unless_it_measures
     assert [c.exit_code for c in (*one.commands, *two.commands)] == [0, 0]
     assert copy.read_text() == "first\n"
     assert (host.back / "stages/02-two/made").read_text() == "second\n"
+
+
+# what comes with the list of a run that is over
+
+
+def follow_and_collect(host: LocalHost, script: str) -> tuple[Missing, list[bytes]]:
+    """Bring a run back; return what is missing, and the operations that were asked for."""
+    jobs = python(script)
+    link = host.link()
+    link.launch("run-1", jobs, {}, stop_at_first=False)
+    missing = link.bring_back("run-1", host.back, jobs, lambda _: None)
+    return missing, [line.split(b",")[0] for line in host.opener.channels[-1].written]
+
+
+def test_small_files_come_with_the_end_of_the_run(host: LocalHost) -> None:
+    """Nobody asks for them: a round trip less while the host is held."""
+    missing, asked = follow_and_collect(host, "open('small', 'wb').write(bytes(range(256)) * 9)")
+    assert missing == Missing()
+    assert (host.back / STAGE / "small").read_bytes() == bytes(range(256)) * 9
+    assert [op for op in asked if b"manifest" in op or b"fetch" in op] == []
+
+
+def test_what_is_not_small_is_asked_for_alone(host: LocalHost) -> None:
+    missing, _ = follow_and_collect(
+        host, "open('small', 'w').write('few'); open('large', 'w').write('many ' * 20_000)"
+    )
+    assert missing == Missing()
+    assert (host.back / STAGE / "small").read_text() == "few"
+    assert (host.back / STAGE / "large").read_text() == "many " * 20_000
+    (fetch,) = (line for line in host.opener.channels[-1].written if b'"fetch"' in line)
+    assert [file["path"] for file in json.loads(fetch)["files"]] == [f"{STAGE}/large"]
+
+
+def test_more_small_files_than_go_with_the_list_are_asked_for(host: LocalHost) -> None:
+    missing, asked = follow_and_collect(
+        host, "for n in range(20): open(f'{n}', 'w').write(f'{n:05}' * 6000)"
+    )
+    assert missing == Missing()
+    assert {(host.back / STAGE / f"{n}").read_text() for n in range(20)} == {
+        f"{n:05}" * 6000 for n in range(20)
+    }
+    assert asked.count(b'{"op": "fetch"') == 1

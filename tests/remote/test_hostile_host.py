@@ -235,6 +235,56 @@ def test_a_list_that_is_garbled_is_refused_as_a_whole(
     assert said.startswith("all that did not come: the host's list of files is garbled: ")
 
 
+HELLO = sha256(b"hello").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("small", "said"),
+    [
+        (None, "the host's small files are garbled: None"),
+        ([["a", HELLO]], "the host's small files are garbled: ['a', "),
+        ([["a", HELLO, "aGVsbG8"]], "the host's small files are garbled: 'aGVsbG8'"),
+        ([["a", HELLO, "h\xe9"]], "the host's small files are garbled: 'h\\xe9'"),
+        (
+            [[f"{STAGE}/{n}", "0" * 64, "QUFB" * 40_000] for n in range(3)],
+            "the host's small files have more than 262144 bytes",
+        ),
+    ],
+)
+def test_small_files_that_are_garbled_or_too_many_are_refused(
+    server: Sshd, tmp_path: Path, small: object, said: str
+) -> None:
+    listed, end = listing((f"{STAGE}/a", 5))
+    missing = collect(server, tmp_path, script_of(manifest=[listed, {"small": small}, end]))
+    (why,) = missing.names
+    assert why.startswith(f"all that did not come: {said}")
+    assert written(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "digest", "text"),
+    [
+        (f"{STAGE}/a", "0" * 64, "aGVsbG8="),  # another hash than announced
+        (f"{STAGE}/a", sha256(b"hell").hexdigest(), "aGVsbA=="),  # another size than listed
+        ("run.json", HELLO, "aGVsbG8="),  # what is not accepted, and not even listed
+    ],
+)
+def test_a_small_file_that_is_not_as_listed_is_asked_for(
+    server: Sshd, tmp_path: Path, name: str, digest: str, text: str
+) -> None:
+    listed, end = listing((f"{STAGE}/a", 5))
+    small = {"small": [[name, digest, text]]}
+    script = script_of(manifest=[listed, small, end], fetch=sending(b"right"))
+    assert collect(server, tmp_path, script) == Missing()
+    assert written(tmp_path) == {f"{STAGE}/a": b"right"}
+
+
+def test_small_files_without_end_are_refused(server: Sshd, tmp_path: Path) -> None:
+    script = listing_script("manifest", 'while True:\n    yield {"small": []}')
+    (said,) = collect(server, tmp_path, script).names
+    assert said == "all that did not come: the host lists more than 102000 files"
+
+
 def test_names_that_file_systems_or_artifacts_refuse_are_encoded(
     server: Sshd, tmp_path: Path
 ) -> None:

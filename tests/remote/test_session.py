@@ -383,6 +383,18 @@ def test_a_refused_login_counts_the_keys_that_were_tried_and_shows_them(
     assert error.hint.startswith("name the right key as identity_file of the remote")
 
 
+@pytest.mark.parametrize("kind", ["ecdsa", "rsa"])
+def test_a_login_goes_on_behind_a_key_that_was_refused(
+    start_sshd: Start, tmp_path: Path, kind: str
+) -> None:
+    server, folder = start_sshd(), tmp_path / "ssh"
+    folder.mkdir()
+    make_key(folder / "id_ed25519")
+    (server.folder / "authorized_keys").write_text(make_key(folder / f"id_{kind}", kind) + "\n")
+    with Session(server.remote(identity_file=""), home=home_with(folder)) as session:
+        assert run(session, "echo", "in").stdout == b"in\n"
+
+
 def test_having_no_key_at_all_is_said_so(sshd: Sshd) -> None:
     assert refusal(sshd.remote(identity_file="")).message.endswith(
         ": there is no identity_file, no agent, no ~/.ssh/id_*"

@@ -16,6 +16,8 @@ _MAIN = "from agent.__main__ import main\n\nmain()\n"
 # and runs the archive's own agent/importer.py, which imports the rest from memory. It writes
 # nothing to disk, so that a host with a full disk can still be collected from and cleaned. A module
 # in the login's home is not taken for one of python's, and what `site` would do is not waited for.
+# What the agent imports of python is imported first: an OpenSSH server takes the archive one round
+# trip after the command, and python is here by then.
 # The text has no `!` and no newline, so that every login shell passes it on unchanged, and Python 2
 # can parse it, so that an old python ends with the sentence about its version.
 BOOT = (
@@ -23,6 +25,7 @@ BOOT = (
     'v<(3,9) and sys.exit("kernelrig needs python 3.9 or newer, this is %d.%d"%v[:2]);'
     "sys.path[:]=filter(None,sys.path);"
     "import json,zlib;"
+    "import contextlib,hashlib,importlib,pathlib,shutil,signal,socket,subprocess,threading,typing;"
     "s=json.loads(zlib.decompress(sys.stdin.buffer.read(int(sys.argv[1]))));"
     'm={"__name__":"importer"};'
     'exec(s["agent/importer.py"],m);'

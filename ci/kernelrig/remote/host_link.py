@@ -32,6 +32,7 @@ from kernelrig.remote.protocol import (
     Frame,
     HostRefused,
 )
+from kernelrig.remote.small_files import SMALL_BYTES
 from kernelrig.remote.ssh.channel import Opener
 from kernelrig.remote.transfer import (
     Missing,
@@ -253,6 +254,7 @@ class HostLink(PersistentLink):
             "give_up_s": self.remote.give_up_s,
             "pauses": before_unmeasured(jobs),
             "list": Limits().files,
+            "small": SMALL_BYTES,
         }
 
     def collect(

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from kernelrig.errors import IncompleteError, RemoteError
 from kernelrig.model import Remote
+from kernelrig.remote.archive import agent_archive
 from kernelrig.remote.host_reply import checked_value
 from kernelrig.remote.protocol import AgentSession, Frame, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost, Opener
@@ -83,6 +84,7 @@ class PersistentLink:
         # Only LinkLost is retried. Another host key, a refused login or a missing python does not
         # go away, and logging in again for five minutes would look like an attack.
         if self._session is None:
+            agent_archive()  # packed before the host is held
             if not self._greeted:  # a host that still boots is not held
                 self.began = time.monotonic()
             told = {"workdir": self.remote.workdir, "env": self.remote.env, "idle_s": self._idle_s}

@@ -21,6 +21,7 @@ from kernelrig.remote.host_files import (
     shown,
 )
 from kernelrig.remote.protocol import CHUNK, AgentSession, Deadline
+from kernelrig.remote.small_files import SmallFiles
 from kernelrig.terminal.log import say
 from kernelrig.terminal.text import one_line
 
@@ -39,6 +40,7 @@ _FOR_EVER = (errno.ENAMETOOLONG, errno.EILSEQ)
 _LEAST_LISTED = 100
 """Entries as which each frame of a list counts; the agent fills its frames with 500."""
 
+_NO_FILES: dict[str, Any] = {"files": [], "lost": [], "other": []}
 _BLOCK = 4096
 _MOST_NAMED = 100
 _MOST_SAID = 5
@@ -207,10 +209,15 @@ class RunFetch:
         With `of` nothing but the files of these stages' folders is fetched.
         """
         acceptance = Acceptance(self._destination, self._jobs)
-        listed = self._listed(session, acceptance)
+        small = SmallFiles()
+        listed = self._listed(session, acceptance, small)
         if of is not None:
             listed = [file for file in listed if acceptance.budget_of(file.name) in of]
         wanted = self._affordable(folder, self._within_limits(acceptance, listed))
+        for file in list(wanted):
+            if small.put(folder, file):
+                self._arrived(file)
+                wanted.remove(file)
         requests: list[dict[str, Any]] = [{"path": f.name, "bytes": f.bytes} for f in wanted]
         known = [folder.sha256_here(f.place, f.bytes) for f in wanted]
         for request, sha in zip(requests, known, strict=True):
@@ -231,8 +238,13 @@ class RunFetch:
             raise ProtocolError(f"the host sends more than was requested: {ascii(frame)[:80]}")
         return arrived_wrong
 
-    def _listed(self, session: AgentSession, acceptance: Acceptance) -> list[Listed]:
-        """Return the files that the host lists and that are accepted, in the order of the list."""
+    def _listed(
+        self, session: AgentSession, acceptance: Acceptance, small: SmallFiles
+    ) -> list[Listed]:
+        """Return the files that the host lists and that are accepted, in the order of the list.
+
+        What of them came with the list is held in `small`.
+        """
         session.begin(manifest_request(self._run_id, self._limits))
         most = self._limits.entries(len(self._jobs))
         files: list[Listed] = []
@@ -241,6 +253,9 @@ class RunFetch:
         deadline = session.deadline()
         while "end" not in (frame := session.frame(deadline=deadline)):
             frames += 1
+            if "small" in frame:
+                entries += small.take(frame)
+                frame = _NO_FILES
             for name, size in read_entries(frame, "files", int):
                 entries += 1
                 try:

@@ -6,13 +6,15 @@ files are opened: a pipe would block, a link may lead anywhere.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import hashlib
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from .disk import CHUNK, open_regular, safe_relative, sha256_of
 from .refusal import Json, Refused
@@ -22,21 +24,53 @@ OF_THE_RUN = ("journal.jsonl", "agent.log")
 FRAME_ENTRIES = 500  # of at most 4 KB each, which JSON may make 24 KB
 
 
-def list_files(wire: Wire, run: Path, most: int) -> None:
+def list_files(wire: Wire, run: Path, most: int, small: SmallFiles | None = None) -> None:
     """Send the name and size of each file as it is now; later growth is not included.
 
     `lost` are what cannot be listed, with the reasons; `other` is what is no regular file. Of each
-    folder of `stages` at most `most` files are listed.
+    folder of `stages` at most `most` files are listed. What is `small` follows with its contents.
     """
     frame: Json = {"files": [], "lost": [], "other": []}
     entries = 0
     for kind, *entry in _everything(run, most):
         frame[kind].append(entry)
+        if small is not None and kind == "files":
+            small.note(*cast("tuple[str, int]", entry))
         entries += 1
         if entries == FRAME_ENTRIES:
             wire.send(frame, more=True)
             frame, entries = {"files": [], "lost": [], "other": []}, 0
     wire.send(frame, more=True)
+    if small is not None:
+        wire.send({"small": small.contents(run)}, more=True)
+
+
+class SmallFiles:
+    """The files of few bytes, at most `most` in all, that were not `sent` with these sizes before.
+
+    They go with the list of a run that is over, so that nobody has to ask for them.
+    """
+
+    def __init__(self, most: int, sent: Container[tuple[str, int]]) -> None:
+        self.left = most
+        self.each = most // 8
+        self.sent = sent
+        self.names: list[str] = []
+
+    def note(self, name: str, size: int) -> None:
+        if size <= min(self.each, self.left) and (name, size) not in self.sent:
+            self.left -= size
+            self.names.append(name)
+
+    def contents(self, run: Path) -> list[tuple[str, str, str]]:
+        """Return name, SHA-256 and base64 of each; what cannot be read now is asked for later."""
+        found = []
+        for name in self.names:
+            with contextlib.suppress(OSError), open_regular(local_path(run, name)) as file:
+                data = file.read(self.each)
+                text = base64.b64encode(data).decode()
+                found.append((name, hashlib.sha256(data).hexdigest(), text))
+        return found
 
 
 def _everything(run: Path, most: int) -> Iterator[tuple[str, str, object]]:

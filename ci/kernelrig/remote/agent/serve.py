@@ -60,6 +60,7 @@ class Server:
         self.agents = HostAgents(self.workdir)
         self.cluster: SlurmAgents | None = None
         self.gpu_watch: GpuWatch | None = None
+        self.sent: set[tuple[str, int]] = set()  # the files that were fetched, and their sizes
         self.operations: dict[str, Callable[[Json], Json]] = {
             "hello": self.hello,
             "facts": self.facts,
@@ -199,8 +200,11 @@ class Server:
         return Lease(request["run"], request["gpus"], 0.0).await_turn()
 
     def follow(self, request: Json) -> Json:
-        """Stream the events of a run; once it is over the list of its files comes at once."""
-        from .collect import list_files
+        """Stream the events of a run; once it is over the list of its files comes at once.
+
+        With it come the small ones that this connection has not sent yet.
+        """
+        from .collect import SmallFiles, list_files
         from .follow import follow
 
         run = self.known_run(request)
@@ -210,7 +214,7 @@ class Server:
         if end["end"] not in ("finished", "lost") or "list" not in request:
             return end
         self.wire.send({**end, "listing": True}, more=True)
-        list_files(self.wire, run, request["list"])
+        list_files(self.wire, run, request["list"], SmallFiles(request["small"], self.sent))
         return {"end": "listed", "alive": False}
 
     def manifest(self, request: Json) -> Json:
@@ -224,6 +228,7 @@ class Server:
         from .collect import send_files
 
         send_files(self.wire, self.known_run(request), request["files"])
+        self.sent.update((file["path"], file["bytes"]) for file in request["files"])
         return {"end": "fetched"}
 
     def cancel(self, request: Json) -> Json:

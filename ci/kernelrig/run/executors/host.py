@@ -49,6 +49,8 @@ class HostExecutor:
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         upload = upload_set(directory, system_cuda=self.spec.system_cuda)
+        for needed in ("judge_preflight", "stage_jobs", "read_stage"):
+            getattr(stages, needed)  # imported before the host is held
         with connect(self.remote, root=directory.root, to_ship=upload.blobs) as link:
             link.timed = any(s.kind in MEASURED for s in planned)
             until = time.monotonic() + self.spec.wait_s if self.spec.wait_s else 0.0
@@ -56,7 +58,7 @@ class HostExecutor:
                 link.await_gpus(directory.run.id, until)
             known = replace(directory.remote, host_key=link.host_key)
             host = with_speed(directory.root, link.facts)
-            directory.save(replace(directory.run, remote=known, host=host))
+            directory.run = replace(directory.run, remote=known, host=host)
             preflight = directory.preflight
             yield preflight
             ended = directory.outcome(preflight) is not Outcome.PASS
@@ -136,7 +138,7 @@ class HostExecutor:
             return drawn
         asked = jobs(seed=None)  # equal in runs that drew other inputs
         keys = stage_keys(directory, asked, upload.digests, self.remote.env)
-        directory.save(replace(run, stage_keys=keys))
+        directory.run = replace(run, stage_keys=keys)
         return without_passed(directory, drawn) if self.spec.reuses else drawn
 
 

@@ -9,7 +9,7 @@ __global__ __launch_bounds__(THREADS, FORM == 0 ? 3 : 2) void work(const uint32_
   __shared__ __align__(16) float a[2][DEPTH][TILE], b[2][DEPTH][TILE];
   const float *points = reinterpret_cast<const float *>(in);
   const int t = threadIdx.x, row0 = blockIdx.y * TILE, column0 = blockIdx.x * TILE;
-  // Both matrices lie with the coordinate as their slow index.
+  // Both matrices lie with the coordinate as their outer index.
   const float *next_a = points + (t / 32) * COUNT + row0 + t % 32 * 4;
   const float *next_b = points + (LENGTH + t / 32) * COUNT + column0 + t % 32 * 4;
   float sum[8][8] = {};

@@ -1,4 +1,4 @@
-// Long power series with periodic coefficients, four arguments a thread.
+// Long series with periodic coefficients, four arguments a thread.
 #include "program.cuh"
 
 #include <cmath>

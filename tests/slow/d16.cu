@@ -4,7 +4,7 @@
 constexpr int LADDER = 32, THREADS = 256, CTAS = 132 * 8 * 48;
 constexpr size_t PAIRS = static_cast<size_t>(CTAS) * THREADS;
 
-__device__ float power(float x) {
+__device__ float raised(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
@@ -24,7 +24,7 @@ __global__ __launch_bounds__(THREADS, 8) void work(const uint32_t *in, uint32_t 
 #pragma unroll
   for (int k = 0; k < LADDER; ++k) {
     const float offset = static_cast<float>(k);
-    sum += logarithm(power(pair.x + offset) * power(pair.y - 2.0f * offset));
+    sum += logarithm(raised(pair.x + offset) * raised(pair.y - 2.0f * offset));
   }
   out[i] = static_cast<uint32_t>(__float2int_rn(sum));
 }

@@ -11,7 +11,7 @@ from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
     from kernelrig.findings.acceptance import Acceptance, describe
-    from kernelrig.findings.emulator_fingerprint import EMULATOR, emulated_fingerprint
+    from kernelrig.findings.emulator_finding import EMULATOR, emulated_finding
     from kernelrig.findings.fingerprints import (
         fingerprint,
         frame_parts,
@@ -27,7 +27,7 @@ __all__ = [
     "Acceptance",
     "Sources",
     "describe",
-    "emulated_fingerprint",
+    "emulated_finding",
     "fingerprint",
     "frame_parts",
     "locate",

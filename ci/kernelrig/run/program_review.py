@@ -17,7 +17,7 @@ from kernelrig.emu.cudart.program_session import ProgramRun
 from kernelrig.emu.machine.findings import Finding as Found
 from kernelrig.errors import ConfigError
 from kernelrig.files.regular_file import read_regular
-from kernelrig.findings import EMULATOR, Acceptance, emulated_fingerprint, number_lines
+from kernelrig.findings import EMULATOR, Acceptance, emulated_finding, number_lines
 from kernelrig.findings.location import frame_of
 from kernelrig.model import AcceptedFinding, Finding
 
@@ -102,26 +102,11 @@ class Review:
 
     def _record(self, ran: LaunchRun, found: Found) -> Finding:
         place = frame_of(found.source)
-        return Finding(
-            tool=EMULATOR,
-            kind=found.kind,
-            message=found.message,
+        return replace(
+            emulated_finding(found, place, self),
             kernel=ran.kernel,
-            file=place.file,
-            line=place.line,
-            threads=f"warp {found.warp} of CTA {found.cta}" if found.cta >= 0 else "",
-            count=found.count,
-            fingerprint=emulated_fingerprint(found, place, self),
             frames=found.frames or ((place,) if place.file else ()),
             related=found.related,
-            source_line=self.line(place.file, place.line).strip(),
-            fix=found.fix,
-            rule=found.rule,
-            section=found.section,
-            objects=found.objects,
-            schedules=found.schedules,
-            warps=found.warps,
-            ctas=found.ctas,
         )
 
 

@@ -7,12 +7,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from kernelrig import __version__
-from kernelrig.findings import Acceptance, Sources, emulated_fingerprint, number_lines
+from kernelrig.findings import EMULATOR, Acceptance, Sources, emulated_finding, number_lines
 from kernelrig.model import Finding
 from kernelrig.stages.context import Context
 from kernelrig.stages.emulation.findings_file import Found
-
-TOOL = "emulator"
 
 
 class Listed(Protocol):
@@ -27,7 +25,7 @@ class Listed(Protocol):
 
 def acceptance(context: Context) -> Acceptance:
     """Return the reviewed findings of the emulator of this version."""
-    return Acceptance(TOOL, __version__, context.today, context.kernel.accepted)
+    return Acceptance(EMULATOR, __version__, context.today, context.kernel.accepted)
 
 
 def emulated_findings(
@@ -56,27 +54,14 @@ def _finding(found: Found, sources: Sources) -> Finding:
         message += f" (PTX line {found.ptx_line})"
     if found.calls and not found.frames:  # schema 1 has the chain as text alone
         message += f", at {found.calls}"
-    thread = f"warp {found.warp} of CTA {found.cta}" if found.cta >= 0 else ""
-    return Finding(
-        tool=TOOL,
-        kind=found.kind,
+    made = emulated_finding(found, at, sources)
+    return replace(
+        made,
         message=message,
         kernel=found.frames[-1].function if found.frames else at.function,
-        file=at.file,
-        line=at.line,
-        threads=", ".join(filter(None, (thread, f"schedule {found.schedule}"))),
-        count=found.count,
-        fingerprint=emulated_fingerprint(found, at, sources),
+        threads=", ".join(filter(None, (made.threads, f"schedule {found.schedule}"))),
         frames=tuple(map(sources.frame, found.frames)) or ((at,) if at.line else ()),
         related=tuple(map(sources.frame, found.related)),
-        source_line=sources.line(at.file, at.line).strip(),
-        fix=found.fix,
-        rule=found.rule,
-        section=found.section,
-        objects=found.objects,
-        schedules=found.schedules,
-        warps=found.warps,
-        ctas=found.ctas,
     )
 
 

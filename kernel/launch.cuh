@@ -20,25 +20,41 @@ struct Geometry {
   int ctas() const { return static_cast<int>(grid.x * grid.y * grid.z); }
 };
 
+// A geometry as the runtime takes it, for a kernel whose code does not set the cluster. It points to
+// what it holds, so it stays where it was made.
+class LaunchConfig {
+public:
+  explicit LaunchConfig(const Geometry &geometry, cudaStream_t stream = nullptr) {
+    cluster_.id = cudaLaunchAttributeClusterDimension;
+    cluster_.val.clusterDim.x = geometry.cluster.x;
+    cluster_.val.clusterDim.y = geometry.cluster.y;
+    cluster_.val.clusterDim.z = geometry.cluster.z;
+    config_.gridDim = geometry.grid;
+    config_.blockDim = geometry.block;
+    config_.dynamicSmemBytes = geometry.dynamic_smem_bytes;
+    config_.stream = stream;
+    config_.attrs = &cluster_;
+    config_.numAttrs = geometry.cluster.x * geometry.cluster.y * geometry.cluster.z > 1 ? 1 : 0;
+  }
+  LaunchConfig(const LaunchConfig &) = delete;
+  LaunchConfig &operator=(const LaunchConfig &) = delete;
+
+  const cudaLaunchConfig_t *get() const { return &config_; }
+
+private:
+  cudaLaunchAttribute cluster_{};
+  cudaLaunchConfig_t config_{};
+};
+
 // How many clusters of a kernel are on the device at once: each lies within a GPC, so some SMs may
 // be left over. 0 where no device answers.
 template <class Kernel> int clusters_at_once(Kernel *kernel, const Geometry &geometry) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = geometry.cluster.x;
-  attribute.val.clusterDim.y = geometry.cluster.y;
-  attribute.val.clusterDim.z = geometry.cluster.z;
-  cudaLaunchConfig_t config{};
-  config.gridDim = geometry.grid;
-  config.blockDim = geometry.block;
-  config.dynamicSmemBytes = geometry.dynamic_smem_bytes;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  const LaunchConfig config(geometry);
   int clusters = 0;
   const bool known =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            static_cast<int>(geometry.dynamic_smem_bytes)) == cudaSuccess &&
-      cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) == cudaSuccess;
+      cudaOccupancyMaxActiveClusters(&clusters, kernel, config.get()) == cudaSuccess;
   cudaGetLastError(); // a machine without a device describes launches too
   return known ? clusters : 0;
 }

@@ -207,20 +207,8 @@ private:
   void doing(const std::string &what) { watchdog_.doing(what, result_); }
 
   void launch(const TensorSet &set) const {
-    const Geometry &geometry = launch_.geometry;
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = geometry.cluster.x;
-    cluster.val.clusterDim.y = geometry.cluster.y;
-    cluster.val.clusterDim.z = geometry.cluster.z;
-    cudaLaunchConfig_t config{};
-    config.gridDim = geometry.grid;
-    config.blockDim = geometry.block;
-    config.dynamicSmemBytes = geometry.dynamic_smem_bytes;
-    config.stream = stream_;
-    config.attrs = &cluster;
-    config.numAttrs = geometry.cluster.x * geometry.cluster.y * geometry.cluster.z > 1 ? 1 : 0;
-    KERNELRIG_CUDA(cudaLaunchKernelExC(&config, kernel(), set.parameters()));
+    const LaunchConfig config(launch_.geometry, stream_);
+    KERNELRIG_CUDA(cudaLaunchKernelExC(config.get(), kernel(), set.parameters()));
   }
 
   // Fresh inputs and the canary, one launch; returns the bytes of each output.

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import command_server
+
 pytest_plugins = (
     "tests.remote.sshd_fixture",
     "tests.toolchain_fixture",
@@ -37,6 +39,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Thousands of tests stay in memory: with the usual 700 each of them is looked at again and again.
 gc.set_threshold(10_000, *gc.get_threshold()[1:])
 OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """Offer the server of calls to this process and to its workers."""
+    with command_server.offered():
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from kernelrig.analyse.phases import read_clock_text
 from kernelrig.analyse.profile_report import read_report
 from kernelrig.errors import ConfigError, ProtocolError
 from kernelrig.model import Counted, CounterSide
-from kernelrig.proc import run_process
+
+from tests.command_server import run_command
 
 DATA = Path(__file__).parents[1] / "data"
 REPORTS = DATA / "ncu/2025.3.1-reports"
@@ -247,8 +247,7 @@ def test_sides_with_nothing_in_common_are_refused(sides: dict[str, CounterSide])
 
 def test_the_task_gates_on_what_became_worse(ncu_report: Path) -> None:
     def compare(*words: str) -> tuple[int, str]:
-        argv = [sys.executable, "-m", "kernelrig", "compare", *words]
-        done = run_process(argv, cwd=ROOT)
+        done = run_command("compare", *words)
         return done.exit_code, done.stdout
 
     slow, more = (str(REPORTS / f"{n}.ncu-rep") for n in ("slow-again", "more"))

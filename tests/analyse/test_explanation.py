@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,10 +21,10 @@ from kernelrig.model import (
     ProfiledLaunch,
     SharedPiece,
 )
-from kernelrig.proc import run_process
 from kernelrig.report import render_explain_file, render_explanation
 
 from tests.analyse.evidence import names
+from tests.command_server import run_command
 
 ROOT = Path(__file__).parents[2]
 REPORTS = ROOT / "tests/data/ncu/2025.3.1-reports"
@@ -171,7 +170,7 @@ def test_explain_of_a_report_is_short_as_json(tmp_path: Path, ncu_report: Path) 
     del ncu_report
     page = tmp_path / "explain.md"
     words = ["explain", str(REPORTS / "slow.ncu-rep"), "--json", "--markdown", str(page)]
-    done = run_process([sys.executable, "-m", "kernelrig", *words], cwd=ROOT)
+    done = run_command(*words)
     assert done.exit_code == 0, done.stderr
     assert len(done.stdout) < MOST_CHARACTERS
     found = json.loads(done.stdout)["explanation"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +13,12 @@ from kernelrig.analyse.source import analyse_source, launch_counters, read_count
 from kernelrig.errors import ConfigError, ProtocolError
 from kernelrig.model import Instruction, Metric, ProfiledLaunch, SourceAnalysis, SourceRole
 from kernelrig.model.frame import Frame
-from kernelrig.proc import run_process
 from kernelrig.report import render_graph, render_source
 from kernelrig.run.analyses import analyse_counters
 
 from tests.analyse.captures import b200
 from tests.analyse.listings import PIPELINE, page, row
+from tests.command_server import run_command
 
 ROOT = Path(__file__).parents[2]
 H200 = ROOT / "tests/data/ncu/2025.3.1-h200-sm90a-source.csv.gz"
@@ -255,8 +254,7 @@ def test_the_command_answers_with_records(tmp_path: Path) -> None:
     file, graph = tmp_path / "page.csv", tmp_path / "graph.dot"
     file.write_text(page())
     words = ["analyze-source", str(file), "--predict", "STG=4*tiles", "--top", "2"]
-    argv = [sys.executable, "-m", "kernelrig", *words, "--graph", str(graph), "--json"]
-    done = run_process(argv, cwd=ROOT)
+    done = run_command(*words, "--graph", graph, "--json")
     assert done.exit_code == 0, done.stderr
     counters = json.loads(done.stdout)["counters"]
     assert [r["name"] for r in counters["roles"]] == ["load", "MMA", "epilogue"]
@@ -272,7 +270,7 @@ def test_the_command_answers_with_records(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_analysed_is_one_sentence(words: list[str], code: int, said: str) -> None:
-    done = run_process([sys.executable, "-m", "kernelrig", "analyze-source", *words], cwd=ROOT)
+    done = run_command("analyze-source", *words)
     assert (done.exit_code, done.stdout) == (code, "")
     assert done.stderr.startswith(said)
 
@@ -356,11 +354,11 @@ def test_a_report_says_the_same_as_its_page() -> None:
 
 def test_code_alone_has_its_roles_and_its_layout() -> None:
     path = ROOT / "tests/data/cuda-gdb/waits-sm_90a-nvdisasm-13.5.37.sass"
-    argv = [sys.executable, "-m", "kernelrig", "analyze-source", str(path), "--layout"]
-    done = run_process(argv, cwd=ROOT)
+    words = ("analyze-source", path, "--layout")
+    done = run_command(*words)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("the code has 4 kernels; --kernel is one of _Z4mbarPi, ")
-    done = run_process([*argv, "--kernel", "mbar"], cwd=ROOT)
+    done = run_command(*words, "--kernel", "mbar")
     assert done.exit_code == 0, done.stderr
     assert "note: nothing was measured: this is the code alone" in done.stdout
     assert re.search(r"^0x0000 +\d+ ", done.stdout, re.MULTILINE)

@@ -10,6 +10,8 @@ import pytest
 from kernelrig.model import Toolchain
 from kernelrig.proc import Completed, run_process
 
+from tests.command_server import run_command
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests/emu/cudart/programs"
 BASICS = str(PROGRAMS / "basics.cu")
@@ -17,7 +19,7 @@ KERNELRIG = (sys.executable, "-P", "-m", "kernelrig", "--root", str(ROOT))
 
 
 def run(*words: str, cwd: Path = ROOT) -> Completed:
-    return run_process([*KERNELRIG, *words], cwd=cwd)
+    return run_command("--root", ROOT, *words, cwd=cwd)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_server import REPOSITORY
 from tests.cpu_project import make_cpu_project
-from tests.e2e.project import REPOSITORY
 
 _FULL = "the result cannot be written to stdout: no space left on device\n"
 

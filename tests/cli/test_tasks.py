@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-from kernelrig.proc import run_process
+
+from tests.command_server import run_command
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("days", ["abc", "-1", "1.5"])
 def test_clean_refuses_what_is_no_number_of_days_and_removes_nothing(days: str) -> None:
-    done = run_process([sys.executable, "-m", "kernelrig", "clean", f"--days={days}"], cwd=ROOT)
+    done = run_command("clean", f"--days={days}")
     assert (done.exit_code, done.stdout, done.stderr) == (
         2,
         "",
@@ -36,7 +36,6 @@ def test_remote_add_refuses_an_impossible_entry_before_it_asks_the_host(
 ) -> None:
     name, *flags = words
     # Port 1 refuses connections: an attempt to connect would be the error instead.
-    argv = [sys.executable, "-m", "kernelrig", "remote-add", name, "root@127.0.0.1:1", *flags]
-    done = run_process(argv, cwd=ROOT)
+    done = run_command("remote-add", name, "root@127.0.0.1:1", *flags)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(said)

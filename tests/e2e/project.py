@@ -11,17 +11,16 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TextIO
+from typing import IO, Generic, Self, TextIO, TypeVar
 
 from kernelrig.files import serialization
 from kernelrig.model import Remote, Run, StageRecord
 from lxml import etree
 
+from tests.command_server import REPOSITORY, SOURCES, ForkedCall, can_fork, fork_call
 from tests.cpu_project import make_cpu_project
 
-REPOSITORY = Path(__file__).parents[2]
-SOURCES = f"{REPOSITORY / 'ci'}:{REPOSITORY}"
-"""Of this checkout, whichever one is installed where the tests run."""
+Process = TypeVar("Process", subprocess.Popen[str], ForkedCall)
 _STAMP = re.compile(r"\[ *\d+\.\d\] ")
 _SCHEMA = REPOSITORY / "ci/kernelrig/report/junit.xsd"
 _LIMIT_S = 60
@@ -85,22 +84,33 @@ class Project:
 
     def invoke(self, *words: str, env: Mapping[str, str] | None = None) -> Answer:
         """Type `kernelrig WORDS` in the project's folder and wait for the end."""
-        with self.start(*words, env=env) as client:
+        if not can_fork(env or {}):
+            with self.start(*words, env=env) as client:
+                return client.end()
+        stdout = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - open as long as the client
+        process = fork_call(words, cwd=self.root, env=self._environment(env), stdout=stdout)
+        with Client(process, process.stderr, stdout, self.root, self.limit_s) as client:
             return client.end()
 
-    def start(self, *words: str, env: Mapping[str, str] | None = None, script: str = "") -> Client:
+    def start(
+        self, *words: str, env: Mapping[str, str] | None = None, script: str = ""
+    ) -> Client[subprocess.Popen[str]]:
         """Type `kernelrig WORDS`; a `script` is run in its place, with the words as arguments."""
         stdout = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - open as long as the client
         process = subprocess.Popen(
             [sys.executable, "-P", *(["-c", script] if script else ["-m", "kernelrig"]), *words],
             cwd=self.root,
-            env={**os.environ, "PYTHONPATH": SOURCES, **(env or {})},
+            env=self._environment(env),
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
         )
-        return Client(process, stdout, self.root, self.limit_s)
+        assert process.stderr is not None
+        return Client(process, process.stderr, stdout, self.root, self.limit_s)
+
+    def _environment(self, env: Mapping[str, str] | None) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": SOURCES, **(env or {})}
 
     def test(
         self,
@@ -116,16 +126,15 @@ class Project:
         return sorted(p.parent for p in self.root.glob("artifacts/runs/*/run.json"))
 
 
-class Client:
+class Client(Generic[Process]):
     """A call under way, whose progress a test reads as it comes; killed if it takes too long."""
 
     def __init__(
-        self, process: subprocess.Popen[str], stdout: TextIO, root: Path, limit_s: float
+        self, process: Process, stderr: IO[str], stdout: TextIO, root: Path, limit_s: float
     ) -> None:
-        assert process.stderr is not None
-        self.process = process
+        self.process: Process = process
         self._stdout = stdout
-        self._stderr = process.stderr
+        self._stderr = stderr
         self._root = root
         self._heard = ""
         self._limit = threading.Timer(limit_s, process.kill)

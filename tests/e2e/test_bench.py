@@ -12,9 +12,10 @@ import pytest
 from kernelrig.files import serialization
 from kernelrig.model import BenchResult, StageKind
 
+from tests.command_server import REPOSITORY
 from tests.cpu_project import make_cpu_project
 from tests.e2e.host import LoopbackHost
-from tests.e2e.project import REPOSITORY, Answer, Project, read_junit, stage_of
+from tests.e2e.project import Answer, Project, read_junit, stage_of
 
 
 def printing(ms: float, *more: str) -> list[str]:

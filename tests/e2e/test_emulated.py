@@ -10,7 +10,8 @@ from kernelrig.model import DeviceKind, Toolchain
 from kernelrig.run import engine
 from lxml import etree
 
-from tests.e2e.project import REPOSITORY, Answer, Project, read_junit, stage_of
+from tests.command_server import REPOSITORY
+from tests.e2e.project import Answer, Project, read_junit, stage_of
 from tests.kernel.bad_kernels import make_bad_project
 
 FAULT = "missing-dealloc"

@@ -10,9 +10,10 @@ import pytest
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import Outcome, StageKind
 
+from tests.command_server import REPOSITORY
 from tests.cpu_project import make_cpu_project
 from tests.e2e.host import LoopbackHost
-from tests.e2e.project import REPOSITORY, Answer, Project, stage_of
+from tests.e2e.project import Answer, Project, stage_of
 from tests.remote.sshd_fixture import Sshd
 
 PROGRAM = r"""

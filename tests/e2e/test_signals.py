@@ -16,17 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_server import REPOSITORY, SOURCES
 from tests.e2e.host import LoopbackHost, await_that
-from tests.e2e.project import (
-    REPOSITORY,
-    SOURCES,
-    MakeProject,
-    Project,
-    make_project,
-    read_junit,
-    read_run,
-    run_words,
-)
+from tests.e2e.project import MakeProject, Project, make_project, read_junit, read_run, run_words
 
 WAITS = run_words("waits", "patient")
 EMBEDDED = run_words("waits", "patient", "local")

@@ -12,16 +12,9 @@ import pytest
 from kernelrig import config
 from kernelrig.model import Remote, SlurmOptions
 
+from tests.command_server import SOURCES
 from tests.e2e.host import LoopbackHost, await_that, marked_processes
-from tests.e2e.project import (
-    SOURCES,
-    Answer,
-    MakeProject,
-    Project,
-    read_junit,
-    read_run,
-    run_words,
-)
+from tests.e2e.project import Answer, MakeProject, Project, read_junit, read_run, run_words
 from tests.engines.slurm_cluster import Cluster, slurm_cluster, wait_for
 from tests.remote.stand_in_slurm import StandInSlurm
 from tests.sweep.test_sweep import make_project as make_sweep_project

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from tests.command_server import SOURCES
 from tests.e2e.host import await_that
-from tests.e2e.project import SOURCES, Answer
+from tests.e2e.project import Answer
 
 LIMIT_S = 180.0
 

@@ -41,6 +41,7 @@ from kernelrig.run import past_runs
 from kernelrig.run.past_runs import Wanted
 from kernelrig.run.store import RUNS
 
+from tests.command_server import run_command
 from tests.cpu_project import make_cpu_project
 from tests.run import test_comparison
 from tests.run.test_baselines import put, record
@@ -83,8 +84,7 @@ def runs_of_every_kind(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = make_cpu_project(tmp_path_factory.mktemp("history") / "project")
 
     def call(*words: str) -> int:
-        argv = [sys.executable, "-m", "kernelrig", "--root", str(root), *words]
-        return run_process(argv, timeout_s=60).exit_code
+        return run_command("--root", root, *words).exit_code
 
     there = ("--remote", "local", "--plan", "quick")
     assert call("remote-test", "--kernel", "passes", *there) == 0
@@ -416,16 +416,7 @@ def test_a_run_ends_as_it_would_without_a_history(tmp_path: Path, typed: Typed) 
     root = make_cpu_project(tmp_path / "project")
     (root / FILE).mkdir(parents=True)  # where the file would be
     there = ("--remote", "local", "--plan", "quick")
-    done = run_process(
-        [
-            *(sys.executable, "-m", "kernelrig", "--root", root),
-            "remote-test",
-            "--kernel",
-            "passes",
-            *there,
-        ],
-        timeout_s=60,
-    )
+    done = run_command("--root", root, "remote-test", "--kernel", "passes", *there)
     assert (done.exit_code, done.stdout.startswith("pass: ")) == (0, True)
     assert "the notebook does not have all of" in done.stderr
     assert "unable to open database file" in done.stderr

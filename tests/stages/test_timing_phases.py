@@ -27,6 +27,7 @@ from kernelrig.run.analyses import analyse_timing, phases_of_run
 from kernelrig.run.store import RUNS, RunDirectory
 from kernelrig.stages import Context, read_stage
 
+from tests.command_server import run_command
 from tests.stages import bench
 
 ROOT = Path(__file__).parents[2]
@@ -196,7 +197,7 @@ def test_the_command_reads_standard_input_and_answers_with_records() -> None:
     ],
 )
 def test_what_is_no_capture_is_one_sentence(words: list[str], code: int, said: str) -> None:
-    done = run_process([sys.executable, "-m", "kernelrig", "analyze-timing", *words], cwd=ROOT)
+    done = run_command("analyze-timing", *words)
     assert (done.exit_code, done.stdout) == (code, "")
     assert done.stderr.startswith(said)
     assert len(done.stderr.splitlines()) <= 2

@@ -19,9 +19,10 @@ import pytest
 from kernelrig.files.serialization import from_json
 from kernelrig.model import Outcome, SweepPhase, SweepResult
 
+from tests.command_server import SOURCES
 from tests.cpu_project import make_cpu_project
 from tests.e2e.host import LoopbackHost
-from tests.e2e.project import SOURCES, Answer, Project
+from tests.e2e.project import Answer, Project
 from tests.remote.sshd_fixture import Sshd, start_server
 from tests.run.gpu_host import H200, SMI, UUID
 from tests.sweep.answer import CRASHES, FAST_BUT_WRONG, HANGS, SLOWER, WRONG

@@ -13,7 +13,8 @@ import pytest
 from kernelrig.files.serialization import from_json
 from kernelrig.model import SweepPhase, SweepResult
 
-from tests.e2e.project import SOURCES, Project
+from tests.command_server import SOURCES
+from tests.e2e.project import Project
 from tests.engines.slurm_cluster import Cluster, slurm_cluster, wait_for
 
 KERNELS = """\

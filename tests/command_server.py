@@ -71,13 +71,18 @@ class ForkedCall:
 
 
 def fork_call(
-    words: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdout: TextIO
+    words: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdout: TextIO,
+    program: str = "kernelrig",
 ) -> ForkedCall:
-    """Start `kernelrig WORDS` with an empty stdin and a pipe as stderr."""
+    """Start `python -m PROGRAM WORDS` with an empty stdin and a pipe as stderr."""
     reply_read, reply_write = os.pipe()
     stderr_read, stderr_write = os.pipe()
     try:
-        message = json.dumps([list(words), str(cwd), dict(env)])
+        message = json.dumps([program, list(words), str(cwd), dict(env)])
         given = array.array("i", [stdout.fileno(), stderr_write, reply_write])
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, given)]
         _server().sendmsg([message.encode("utf-8", "surrogateescape")], rights)
@@ -89,20 +94,23 @@ def fork_call(
 
 
 def run_command(
-    *words: str | Path, cwd: Path = REPOSITORY, env: Mapping[str, str] | None = None
+    *words: str | Path,
+    cwd: Path = REPOSITORY,
+    env: Mapping[str, str] | None = None,
+    program: str = "kernelrig",
 ) -> Completed:
-    """Run `kernelrig WORDS` to its end; a test's own limit ends one that hangs."""
+    """Run `python -m PROGRAM WORDS` to its end; a test's own limit ends one that hangs."""
     began = time.monotonic()
     typed = tuple(map(str, words))
     everything = {**os.environ, "PYTHONPATH": SOURCES, **(env or {})}
     with tempfile.TemporaryFile("w+") as stdout:
-        call = fork_call(typed, cwd=cwd, env=everything, stdout=stdout)
+        call = fork_call(typed, cwd=cwd, env=everything, stdout=stdout, program=program)
         with call.stderr:
             said = call.stderr.read()
         code = call.wait()
         stdout.seek(0)
         printed = stdout.read()
-    return Completed(("kernelrig", *typed), code, printed, said, time.monotonic() - began)
+    return Completed((program, *typed), code, printed, said, time.monotonic() - began)
 
 
 @contextlib.contextmanager
@@ -147,7 +155,7 @@ class _Asked:
 
     def become(self) -> None:
         """Be that process, to its end."""
-        words, cwd, env = json.loads(self.message)
+        program, words, cwd, env = json.loads(self.message)
         for number, fd in enumerate((os.open(os.devnull, os.O_RDONLY), *self.fds[:2])):
             os.dup2(fd, number)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
@@ -159,12 +167,12 @@ class _Asked:
         sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-        from kernelrig import __main__ as command
         from kernelrig.terminal import log
 
         log._BEGAN = time.monotonic()
+        command = importlib.import_module(f"{program}.__main__")
         sys.argv = [str(command.__file__), *words]
-        command.main()
+        sys.exit(command.main())
 
 
 def _serve(listener: socket.socket) -> _Asked | None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from kernelrig.proc import run_process
 from numpy.typing import NDArray
 
+from tests.command_server import run_command
 from tests.ptx_fixture import CompilePtx
 from tests.toolchain_fixture import REPOSITORY
 
@@ -62,8 +61,7 @@ def emulated(launch: Path, schedules: int = 4) -> tuple[int, dict[str, Any], str
     """Run the command; return its exit code, its findings.json and what it said."""
     found = launch.with_name("findings.json")
     options = ["--json", str(found), "--schedules", str(schedules), "--jobs", "1"]
-    command = [sys.executable, "-m", "kernelrig.emu", "run", str(launch), *options]
-    done = run_process(command, cwd=REPOSITORY)
+    done = run_command("run", launch, *options, program="kernelrig.emu")
     return done.exit_code, json.loads(found.read_text()), done.stdout + done.stderr
 
 

@@ -171,6 +171,74 @@ def test_what_moves_further_than_placement_moves_it_is_named(
     assert moved.counter == counter
 
 
+PARTS = {
+    # of 9 processes of a launch of 290 us on an H100, those that differ most
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": (51316.0, 42209.0),
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": (25215173.0, 25208066.0),
+    "lts__t_sectors_evict_first_lookup_hit.sum": (9481.0, 117.0),
+    "dram__sectors_write.sum": (97784.0, 74936.0),
+    # and of two boards
+    "lts__t_sectors_lookup_hit.sum": (458800.0, 976589.0),
+    "smsp__average_warps_issue_stalled_mio_throttle_per_issue_active.ratio": (2.954, 2.116),
+    "smsp__average_warp_latency_per_inst_issued.ratio": (41.0, 40.0),
+    "derived__smsp__sass_thread_inst_executed_op_ffma_pred_on_x2": (27830.3, 28610.1),
+}
+
+
+def test_parts_of_what_there_is_much_of_vary_with_the_rest() -> None:
+    assert compare_sides(placed(0, PARTS), placed(1, PARTS)).moved == ()
+    few = {n: v for n, v in PARTS.items() if "conflicts" in n or "evict_first" in n}
+    found = compare_sides(placed(0, few, 1e-4), placed(1, few, 1e-4)).moved
+    assert {m.counter for m in found} == set(few), "of little they are much"
+
+
+@pytest.mark.parametrize(
+    ("counter", "b"),
+    [
+        ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum", 900e3),
+        ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", 24e6),
+        ("lts__t_sectors_lookup_hit.sum", 2e6),
+        ("dram__sectors_write.sum", 150e3),
+    ],
+)
+def test_parts_that_move_by_much_of_the_whole_are_named(counter: str, b: float) -> None:
+    moved = PARTS | {counter: (PARTS[counter][0], b)}
+    found = compare_sides(placed(0, moved), placed(1, moved)).moved
+    assert [m.counter for m in found] == [counter]
+
+
+SAMPLED = {
+    # of eight processes of a launch of 51 us on an H100, the one whose sampled pass took longer
+    "long_scoreboard": (3350.0, 4965.0),
+    "not_selected": (680.0, 405.0),
+    "math_pipe_throttle": (600.0, 334.0),
+    "selected": (485.0, 445.0),
+    "wait": (885.0, 805.0),
+}
+
+
+@pytest.mark.parametrize(("cycles", "named"), [((99e3, 101e3), 0), ((99e3, 116e3), 3)])
+def test_samples_that_no_cycles_explain_say_nothing_of_the_program(
+    cycles: tuple[float, float], named: int
+) -> None:
+    """Where the launch takes as much longer, the warps wait for what is the program's."""
+    a, b = (
+        CounterSide(
+            "x",
+            counters={
+                "sm__cycles_elapsed.max": Counted(cycles[i], "cycle"),
+                "smsp__pcsamp_interval_cycles": Counted(2048.0, "cycle"),
+                **{
+                    f"smsp__pcsamp_warps_issue_stalled_{n}": Counted(v[i])
+                    for n, v in SAMPLED.items()
+                },
+            },
+        )
+        for i in (0, 1)
+    )
+    assert len(compare_sides(a, b).moved) == named
+
+
 @pytest.mark.parametrize(
     ("unit", "named"), [("sum", []), ("avg.pct_of_peak_sustained_elapsed", [1])]
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from kernelrig.analyse.comparison.counter_kind import (
     FETCH_SHARE_OF_SAMPLES,
+    LEAST_OF_SAMPLES,
     ORDER,
     PHASES,
     SAMPLE_EVENTS,
@@ -18,6 +19,7 @@ from kernelrig.analyse.comparison.counter_kind import (
     group_of,
     is_compared,
     noise_of,
+    whole_of,
 )
 from kernelrig.errors import ConfigError
 from kernelrig.model import Counted, CounterComparison, CounterSide, MovedCounter, MovedLine
@@ -27,7 +29,9 @@ CLOCK_APART = 0.05
 PHASE_SHARE, ROW_SHARE = 0.03, 0.01
 """Noise of a phase: of itself, and of its role's whole row."""
 _SAMPLES = "smsp__pcsamp_warps_issue_stalled_"
+_PERIOD = "smsp__pcsamp_interval_cycles"
 _ELAPSED = "sm__cycles_elapsed.max"
+_MOST_LONGER = 0.25
 _ROLLUPS = ("", "sum", "avg", "ratio", "pct", "max_rate", "max")
 _LEAST_SHARE = 0.002
 """Of all samples: a line or a reason with less is not worth a look."""
@@ -63,10 +67,11 @@ def compare_sides(a: CounterSide, b: CounterSide, *, force: bool = False) -> Cou
     if found.inconclusive:
         return found
     cycles = min(_cycles(a), _cycles(b))
-    moved = [*_moved_samples(own_a, own_b, kept), *_moved(own_a, own_b, kept, cycles)]
+    longer = _longer_pass(a, b)
+    moved = [*_moved_samples(own_a, own_b, kept, longer), *_moved(own_a, own_b, kept, cycles)]
     moved += _moved_phases(a, b, phases)
     moved.sort(key=lambda m: (ORDER.index(m.group), -m.times_noise, m.counter))
-    return replace(found, moved=tuple(moved), lines=tuple(_moved_lines(a, b)))
+    return replace(found, moved=tuple(moved), lines=tuple(_moved_lines(a, b, longer)))
 
 
 def _counters(side: CounterSide) -> dict[str, Counted]:
@@ -139,14 +144,16 @@ def _moved(
             continue
         base = base_of(name)
         looked_up = min((s[base].value for s in (a, b) if base in s), default=0.0)
-        kind = noise_of(name, a[name].unit, cycles, looked_up)
+        wholes = (n for n in whole_of(name) if n in a and n in b)
+        others = next((min(s[n].value - s[name].value for s in (a, b)) for n in wholes), 0.0)
+        kind = noise_of(name, a[name].unit, cycles, looked_up, others)
         noise = kind.of(a[name].value, b[name].value)
         group = group_of(name)
         yield from _if_moved(group, name, a[name].unit, a[name].value, b[name].value, noise)
 
 
 def _moved_samples(
-    a: Mapping[str, Counted], b: Mapping[str, Counted], names: list[str]
+    a: Mapping[str, Counted], b: Mapping[str, Counted], names: list[str], longer: float
 ) -> Iterator[MovedCounter]:
     """Yield the stall reasons whose share of all samples moved: counts depend on the period."""
     held = [n for n in names if n.startswith(_SAMPLES)]
@@ -156,7 +163,7 @@ def _moved_samples(
     for name in held:
         p, q = a[name].value / of_a, b[name].value / of_b
         if max(p, q) >= _LEAST_SHARE:
-            noise = _sample_noise(p, of_a, q, of_b)
+            noise = _sample_noise(p, of_a, q, of_b) + longer
             if "no_instruction" in name or "imc" in name:
                 noise += FETCH_SHARE_OF_SAMPLES * max(p, q)
             yield from _if_moved("stalls", name, "% of samples", 100 * p, 100 * q, 100 * noise)
@@ -165,7 +172,25 @@ def _moved_samples(
 def _sample_noise(p: float, of_a: float, q: float, of_b: float) -> float:
     """Return by how much two shares of samples may differ by chance."""
     by_count = SAMPLE_EVENTS * math.sqrt(p / of_a + q / of_b)
-    return by_count + SHARE_OF_SAMPLES * max(p, q)
+    return by_count + SHARE_OF_SAMPLES * max(p, q) + LEAST_OF_SAMPLES
+
+
+def _longer_pass(a: CounterSide, b: CounterSide) -> float:
+    """Return the share of samples of one side that its launch's cycles do not explain.
+
+    Samples are of a pass of their own. Where that took longer than the one of the cycles, warps
+    waited for what is not of the program, and nothing says for what: the samples above are those.
+    """
+    of_a, of_b = (_samples_a_cycle(side) for side in (a, b))
+    if not of_a or not of_b or a.counters[_PERIOD].value != b.counters[_PERIOD].value:
+        return 0.0
+    return min(_MOST_LONGER, abs(of_a - of_b) / max(of_a, of_b))
+
+
+def _samples_a_cycle(side: CounterSide) -> float:
+    held = [c.value for n, c in side.counters.items() if n.startswith(_SAMPLES)]
+    known = _PERIOD in side.counters and _cycles(side)
+    return sum(held) / _cycles(side) if known else 0.0
 
 
 def _moved_phases(a: CounterSide, b: CounterSide, names: list[str]) -> Iterator[MovedCounter]:
@@ -189,7 +214,7 @@ def _if_moved(
     yield MovedCounter(group, name, unit, a, b, percent, noise, min(times, 1e6), better)
 
 
-def _moved_lines(a: CounterSide, b: CounterSide) -> Iterator[MovedLine]:
+def _moved_lines(a: CounterSide, b: CounterSide, longer: float) -> Iterator[MovedLine]:
     of_a, of_b = (sum(x.samples for x in side.lines.values()) for side in (a, b))
     if not of_a or not of_b:
         return
@@ -197,7 +222,7 @@ def _moved_lines(a: CounterSide, b: CounterSide) -> Iterator[MovedLine]:
     for line in dict.fromkeys((*a.lines, *b.lines)):
         then, now = a.lines.get(line), b.lines.get(line)
         p, q = (then.samples / of_a if then else 0.0), (now.samples / of_b if now else 0.0)
-        if max(p, q) >= _LEAST_SHARE and abs(q - p) > _sample_noise(p, of_a, q, of_b):
+        if max(p, q) >= _LEAST_SHARE and abs(q - p) > _sample_noise(p, of_a, q, of_b) + longer:
             reason = (now if now and q >= p else then) or now
             found.append(MovedLine(line, p, q, reason.reason if reason else ""))
     yield from sorted(found, key=lambda m: -abs(m.b - m.a))

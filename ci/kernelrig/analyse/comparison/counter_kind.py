@@ -39,6 +39,10 @@ class Noise:
         """Return the noise of what is by the cycles of a launch that takes so many; 0 = unknown."""
         return replace(self, share=self.share + times * START_CYCLES / cycles) if cycles else self
 
+    def of_part(self, others: float) -> Noise:
+        """Return the noise of a part of a whole that has so many others."""
+        return replace(self, least=self.least + PART * max(0.0, others))
+
     def of_share(self, count: float) -> Noise:
         """Return the noise of a share of so many, in percent: that of few is of few events."""
         by_count = CACHED.least + CACHED.events * math.sqrt(count)
@@ -50,20 +54,26 @@ PROGRAM = Noise(0.005, least=64)
 """Of what the program does: retried waits alone differ from launch to launch."""
 BRANCHES = Noise(0.03, least=64)
 """Waits that are tried again are branches above all."""
-CONFLICTS = Noise(0.01, least=64, events=4)
+WAVEFRONTS = Noise(0.02, least=64, events=4)
+CONFLICTS = Noise(0.01, least=2000, events=4)
 """Also of data that arrive from memory while others are read."""
+PART = 0.02
+"""Of what else there is: which access finds banks taken, or what it looks for, is chance."""
 CACHED = Noise(0.12, events=8, least=2000)
 """Of what depends on the order in which CTAs meet in a cache."""
 TRAFFIC = Noise(0.05, events=8, least=2000)
 CYCLES = Noise(0.05, least=500)
 START_CYCLES = 1500
 """By how much the start and the end of a launch differ: much of one that takes 5 us."""
+_SECTOR_BYTES = 32
 WRITTEN_BACK = Noise(0.12, least=512 << 10)
 """Bytes that L2 writes to DRAM, which depends on what else it has to keep."""
 PERCENT = Noise(0.06, least=0.75)
 """Of what is in per cent: of a peak, of hits, of warps."""
-HITS = replace(PERCENT, share=CACHED.share)
+HITS = Noise(CACHED.share, least=1.6)
 """A rate of hits varies as the hits do: which of several accesses misses is a matter of order."""
+WRITE_HITS = replace(HITS, share=0.2)
+"""Of writes, which find what others have left in L2."""
 FETCHES = Noise(0.10, events=8, least=2000)
 """Requests for instructions and constants: warps that are close to each other share one."""
 FETCH_HITS = Noise(0.25, least=5.0)
@@ -75,12 +85,16 @@ FETCH_RATIO = Noise(0.5, least=0.5)
 RATE = Noise(0.06)
 SHARE_OF_SAMPLES = 0.10
 """Of samples by reason: beyond what independent samples would vary."""
-SAMPLE_EVENTS = 5.0
+SAMPLE_EVENTS, LEAST_OF_SAMPLES = 5.0, 0.003
 FETCH_SHARE_OF_SAMPLES = 0.5
 """Of samples of warps without an instruction or constant."""
 
 _FETCHED = re.compile(r"(?:^|_)(?:icc|gcc|imc|idc)_")
 _HIT_RATE = "_hit_rate.pct"
+_LOOKED_UP = re.compile(r"((lts__t_sectors|l1tex__t_sectors)\w*?)_lookup_(?:hit|miss)\b")
+_LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"
+_A_CYCLE = re.compile(r"derived__sm\w*_x2$")
+"""What ncu derives by the cycle, without saying so: its operations of a product and a sum."""
 _NEVER = re.compile(
     r"profiler__|device__|numa__|nvlink__|pcie__|c2clink__|ctc__|launch__(?:stack|uses|context|func)"
     r"|.*(?:sysmem|_ecc|peer|ltcfabric|_gcc|srcunit_l1|lrc__|fbpa__|_idc|idc__)"
@@ -139,22 +153,34 @@ def base_of(name: str) -> str:
     return name.removesuffix(_HIT_RATE).replace("__t_sector", "__t_sectors") + ".sum"
 
 
-def noise_of(name: str, unit: str, cycles: float = 0.0, looked_up: float = 0.0) -> Noise:
+def whole_of(name: str) -> tuple[str, ...]:
+    """Return the counts, the nearest first, that a counter is a part of; none for most counters."""
+    if "bank_conflicts" in name:
+        return (name.replace("data_bank_conflicts_pipe_lsu", "data_pipe_lsu_wavefronts"),)
+    if found := _LOOKED_UP.match(name):
+        return f"{found[1]}.sum", f"{found[2]}.sum"
+    return (_LATENCY,) if "issue_stalled" in name else ()
+
+
+def noise_of(
+    name: str, unit: str, cycles: float = 0.0, looked_up: float = 0.0, others: float = 0.0
+) -> Noise:
     """Return how much a counter varies from process to process, in a launch of `cycles`.
 
-    `looked_up` is the count that a rate of hits is of; 0 = unknown.
+    `looked_up` is the count that a rate of hits is of, `others` what else there is of the whole
+    that a counter is a part of; 0 = unknown.
     """
     if name.startswith("launch__"):
         return EXACT
     if "stalled_no_instruction" in name or "stalled_imc_miss" in name:
         return FETCH_RATIO.of_launch(cycles)
     if "issue_stalled" in name or "warp_latency" in name:
-        return STALL_RATIO.of_launch(cycles, times=2)
+        return STALL_RATIO.of_launch(cycles, times=2).of_part(others)
     is_percent = unit == "%" or name.endswith(".pct") or ".pct_of_peak" in name
     if _FETCHED.search(name) and "cycles" not in name:
         return FETCH_HITS if is_percent else FETCHES
     if name.endswith(_HIT_RATE):
-        return HITS.of_share(looked_up)
+        return (WRITE_HITS if "op_write" in name else HITS).of_share(looked_up)
     if is_percent:
         return PERCENT.of_launch(cycles if "peak_sustained" in name else 0.0)
     if ".per_" in name or "/" in unit:
@@ -165,12 +191,18 @@ def noise_of(name: str, unit: str, cycles: float = 0.0, looked_up: float = 0.0) 
         return CYCLES.of_launch(cycles)
     if name.startswith("dram__bytes_write"):
         return WRITTEN_BACK
+    if name.startswith("dram__sectors_write"):
+        return replace(WRITTEN_BACK, least=WRITTEN_BACK.least / _SECTOR_BYTES)
+    if _A_CYCLE.match(name):
+        return CYCLES.of_launch(cycles)
     if "op_branch" in name:
         return BRANCHES
     if "bank_conflicts" in name:
-        return CONFLICTS
+        return CONFLICTS.of_part(others)
+    if "wavefronts" in name and not name.startswith("smsp__sass"):
+        return WAVEFRONTS
     if re.search(r"lookup|evict|hit|miss|fill|dram__|lts__|lrc__|xbar", name):
-        return CACHED
+        return CACHED.of_part(others)
     if re.search(r"inst|thread|branch|wavefront|bank|shared|requests|sass", name):
         return PROGRAM
     return TRAFFIC

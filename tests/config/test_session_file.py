@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from kernelrig import config
 from kernelrig.config.schema import SessionFile
+from kernelrig.errors import ConfigError
 from kernelrig.model import SessionEntry
 
 from tests.config.projects import mistakes
@@ -75,3 +76,9 @@ def test_the_example_of_the_page_is_one() -> None:
         "against",
         "why",
     ]
+
+
+def test_a_file_that_is_missing_is_named_by_its_path(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load_session(tmp_path / "nights.yaml")
+    assert caught.value.message == f"no session file {tmp_path / 'nights.yaml'}"

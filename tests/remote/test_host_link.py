@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import subprocess
 import tarfile
 import threading
@@ -532,6 +533,26 @@ def test_clean_removes_old_runs_and_blobs_that_no_kept_run_uses(host: LocalHost)
     assert [p.name for p in (host.workdir / "runs").iterdir()] == ["run-2"]
     assert [p.name for p in (host.workdir / "blobs").iterdir()] == [sha256_file(new)]
     assert 100_000 <= freed < 1_000_000
+
+
+def test_work_folders_of_single_gpus_are_listed_and_cleaned_and_no_link_is_followed(
+    host: LocalHost, tmp_path: Path
+) -> None:
+    host.run([job("smoke")], run_id="run-1", files={"build/p": host.file("old", b"o", 0o755)})
+    own, elsewhere = host.workdir / "gpus/GPU-1", tmp_path / "elsewhere"
+    for name in ("runs", "blobs"):
+        shutil.copytree(host.workdir / name, own / name)
+        shutil.copytree(host.workdir / name, elsewhere / name)
+    (own / "runs/run-1").rename(own / "runs/run-2")
+    (host.workdir / "gpus/GPU-2").symlink_to(elsewhere)
+    listed, count = host.link().runs(20)
+    assert ({r.id for r in listed}, count) == ({"run-1", "run-2"}, 2)
+    age(host.workdir, 10)
+    age(elsewhere, 10)
+    host.link().clean(5)
+    left = [p.name for folder in ("runs", "blobs") for p in (own / folder).iterdir()]
+    assert left == []
+    assert (elsewhere / "runs/run-1").is_dir()
 
 
 def test_clean_keeps_a_run_that_has_just_ended_for_whoever_collects_it(host: LocalHost) -> None:

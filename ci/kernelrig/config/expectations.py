@@ -84,7 +84,11 @@ def _known_variants(way: Loc, variants: Iterable[str], kernel: Kernel) -> Iterat
 
 
 def _define_rules(kernel: Kernel) -> Iterator[Complaint]:
-    """A variant may set a tunable to a legal value, and any name of the harness."""
+    """A variant may set a tunable, and any name of the harness.
+
+    Sets vary what `production` is: its values are of the list. Others may be tried with any value;
+    the kernel's static asserts say which are legal.
+    """
     known = {name for tunables in kernel.tunables.values() for name in tunables}
     for variant in kernel.variants.values():
         for name, value in variant.defines.items():
@@ -94,7 +98,11 @@ def _define_rules(kernel: Kernel) -> Iterator[Complaint]:
                 yield Complaint(way, f"{text}; tunables: {', '.join(sorted(known))}")
             for arch in kernel.archs_of(variant.name):
                 tunables = kernel.tunables.get(arch, {})
-                if name in tunables and value not in tunables[name].values:
+                if name not in tunables or value in tunables[name].values:
+                    continue
+                if not isinstance(value, int):
+                    yield Complaint(way, f"'{name}' must be a whole number, not '{value}'")
+                elif variant.name == "production":
                     allowed = _listed(tunables[name].values)
                     yield Complaint(way, f"'{name}' must be one of {allowed}, not {value}")
 

@@ -28,6 +28,10 @@ KEYS = {
 
 def load_session(path: Path) -> SessionFile:
     """Read the file of a session; ConfigError lists all its mistakes, each with its line."""
+    if not path.exists():
+        raise ConfigError(
+            f"no session file {path}", "name a file of entries; ci/docs/session.yaml is an example"
+        )
     document = read_yaml(path, path.name)
     value = document.value if isinstance(document.value, dict) else {}
     entries = value.get("entries")

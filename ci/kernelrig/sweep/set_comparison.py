@@ -1,4 +1,4 @@
-"""`sweep --explain A,B`: what differs between two sets: values, time, resources, SASS."""
+"""`sweep --explain A,B`: what differs between two sets: values, time, resources, SASS, profiles."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kernelrig.run.spec import find_tools
 from kernelrig.static import diff_sass, read_module
 from kernelrig.sweep.journal import SWEEPS
 from kernelrig.sweep.set_choice import BASE, SweepRequest
+from kernelrig.sweep.set_profiles import profile_lines
 from kernelrig.sweep.set_variants import with_sets
 from kernelrig.sweep.sweep_files import RESULT, interval_text
 
@@ -42,6 +43,7 @@ def explain_sets(root: Path, request: SweepRequest, names: Sequence[str]) -> str
     lines = [f"of sweep {result.id}", f"A {a.set.name}: {_said(a)}", f"B {b.set.name}: {_said(b)}"]
     lines += ["", *(differing or ["the same values"]), ""]
     lines += diff_sass(first, second, read_module(first), read_module(second))
+    lines += ["", *profile_lines(root, first, second)]
     return "\n".join(lines)
 
 

@@ -21,7 +21,8 @@ def list_runs(workdir: Workdir, agents: HostAgents, most: int) -> Json:
 
     A program of a run may have written into its journal: what is told of it is for people.
     """
-    folders = [p for p in workdir.runs.iterdir() if p.is_dir() and not p.is_symlink()]
+    runs = (p for own in workdir.all() for p in own.runs.iterdir())
+    folders = [p for p in runs if p.is_dir() and not p.is_symlink()]
     folders.sort(key=lambda p: (p.lstat().st_mtime, p.name), reverse=True)
     return {"runs": [_described(p, agents) for p in folders[:most]], "count": len(folders)}
 

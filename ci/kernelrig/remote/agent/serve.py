@@ -253,8 +253,10 @@ class Server:
 
     def prune(self, request: Json) -> Json:
         """Remove what is older than `keep_s` by the clock that is behind: ours or `utc_s`."""
-        freed, removed = self.workdir.prune(request["keep_s"], request["utc_s"], self.agents.alive)
-        return {"freed_bytes": freed, "runs": removed}
+        keep_s, utc_s = request["keep_s"], request["utc_s"]
+        pruned = [own.prune(keep_s, utc_s, self.agents.alive) for own in self.workdir.all()]
+        removed = [name for _, names in pruned for name in names]
+        return {"freed_bytes": sum(freed for freed, _ in pruned), "runs": removed}
 
     def health(self, _: Json) -> Json:
         from .gpu_health import HEALTH_S, health_argv, parse_health

@@ -29,6 +29,7 @@ RESULT_CACHE = "result_cache"
 IDLE_SETTINGS, LAST_USE = "idle.json", "last_use"
 """Where idle_watch, if there is one, is told what to run when, and when the workdir was used."""
 
+GPUS = "gpus"
 OLD_RESULT_CACHE = "once"  # what an agent of an older version called it: only pruned
 
 
@@ -71,6 +72,18 @@ class Workdir:
             raise Refused(f"{self.path} cannot be written to")
         for folder in (self.runs, self.blobs.folder):
             folder.mkdir(exist_ok=True)
+
+    def all(self) -> list[Workdir]:
+        """Return this workdir and those below it of single GPUs, which a sweep of all of them made.
+
+        Nothing is followed out of it: a link is none of them.
+        """
+        below = self.path / GPUS
+        if below.is_symlink() or not below.is_dir():
+            return [self]
+        own = (p for p in sorted(below.iterdir()) if not p.is_symlink() and (p / "runs").is_dir())
+        found = [self, *map(Workdir, own)]
+        return [w for w in found if not w.runs.is_symlink() and w.blobs.folder.is_dir()]
 
     def note_use(self) -> None:
         """Begin the idle time anew, where it is watched."""

@@ -99,14 +99,10 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// Orders tcgen05 operations, no data: .release.cluster would cost a MEMBAR.ALL.GPU.
+// Orders tcgen05 operations, and data of shared memory behind fence_release_shared:
+// .release.cluster would cost a MEMBAR.ALL.GPU.
 __device__ __forceinline__ void mbarrier_arrive_relaxed_cluster(uint32_t barrier) {
   asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
-               : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_arrive_release_cluster(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
                : "memory");
 }
 
@@ -117,20 +113,6 @@ __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, uint32_t par
   asm volatile("{\n"
                ".reg .pred over;\n"
                "mbarrier.try_wait.parity.shared::cta.b64 over, [%1], %2;\n"
-               "selp.b32 %0, 1, 0, over;\n"
-               "}"
-               : "=r"(over)
-               : "r"(barrier), "r"(parity)
-               : "memory");
-  return over != 0;
-}
-
-__device__ __forceinline__ bool mbarrier_try_wait_acquire_cluster(uint32_t barrier,
-                                                                  uint32_t parity) {
-  uint32_t over;
-  asm volatile("{\n"
-               ".reg .pred over;\n"
-               "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [%1], %2;\n"
                "selp.b32 %0, 1, 0, over;\n"
                "}"
                : "=r"(over)
@@ -152,6 +134,18 @@ __device__ __forceinline__ bool mbarrier_try_wait_relaxed_cluster(uint32_t barri
                : "r"(barrier), "r"(parity)
                : "memory");
   return over != 0;
+}
+
+// Between accesses to this CTA's shared memory and a relaxed arrival in another CTA: a release of
+// the cluster's scope that leaves global memory alone (MEMBAR.ALL.CTA).
+__device__ __forceinline__ void fence_release_shared() {
+  asm volatile("fence.release.sync_restrict::shared::cta.cluster;" ::: "memory");
+}
+
+// Its counterpart behind a relaxed wait, before accesses to shared memory of the cluster; no
+// instruction on sm_90a, where .acquire.cluster would invalidate the L1 at every success.
+__device__ __forceinline__ void fence_acquire_shared() {
+  asm volatile("fence.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
 }
 
 // ---- proxies and bulk copies --------------------------------------------------------------------

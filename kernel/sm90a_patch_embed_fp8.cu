@@ -27,8 +27,7 @@
 // NOTES.md has the figures.
 //
 // Roles: W0 loads (one elected lane) and prefetches into L2 what each consumer takes next;
-// warpgroups 1 and 2 issue the MMAs and store. In a cluster W1 tells the CTA that loads a stage
-// next that this CTA's consumers have released it.
+// warpgroups 1 and 2 issue the MMAs and store.
 //
 // Shared memory, bytes, at the defaults (SLICE_COLUMNS 192, LOAD_PIPE_DEPTH 8):
 //
@@ -45,10 +44,11 @@
 //   inputs_released[stage]   4: the warps of the tile's consumer              -> W0
 //   turn[consumer]           4: the warps of the other consumer, once all MMAs of their tile are
 //                               issued                                        -> the consumer
-//   shared_released[stage]   with CLUSTER: W1 of each CTA that shares A       -> W0 of the CTA that
-//                               loads the stage for all; W1 waits for its inputs_released first
+//   shared_released[stage]   with CLUSTER 4 x sharers: the same warps of each CTA that shares A
+//                               -> W0 of the CTA that loads the stage for all
 //
-// A consumer does not arrive in other CTAs itself: .release.cluster waits for its stores of C.
+// An arrival in another CTA is relaxed, behind a fence that orders shared memory alone:
+// .release.cluster would wait for the stores of C (MEMBAR.ALL.GPU).
 //
 // The turn is needed for correctness: without it a consumer that skips the other one's stages could
 // be two phases ahead of a barrier, which parity cannot distinguish from being in step. With 8
@@ -308,23 +308,6 @@ __device__ __forceinline__ void wait_released(uint32_t smem, const Stage &stage,
     wait(smem + Config::INPUTS_RELEASED + at, parity, "inputs_released");
 }
 
-// W1: hands on every release of a stage to the CTA that loads it next.
-__device__ __forceinline__ void hand_on_releases(uint32_t smem, int tiles, int consumers,
-                                                 const Place &place) {
-  int uses = 0;
-  for (int consumer = 0; consumer < Config::CONSUMERS; ++consumer)
-    uses += Run(tiles, consumers, Config::CONSUMERS * place.group + consumer).count;
-  uses *= Config::K_STEPS;
-  Stage stage;
-#pragma unroll 1
-  for (int i = 0; i < uses; ++i) {
-    wait(smem + Config::INPUTS_RELEASED + 8 * stage.index, stage.parity, "inputs_released");
-    const uint32_t released = smem + Config::SHARED_RELEASED + 8 * stage.index;
-    ptx::mbarrier_arrive_release_cluster(ptx::in_cta(released, place.loader(stage.index)));
-    stage.advance();
-  }
-}
-
 // A box of A, to the CTAs of `mask`.
 __device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap &a_map, int k, int row,
                                          uint32_t arrived, [[maybe_unused]] uint16_t mask) {
@@ -392,6 +375,7 @@ struct Consumer {
   uint16_t *c;
   const CUtensorMap *c_map;
   uint32_t staging; // of the warp
+  const Place *place;
 
   static constexpr int BLOCKS = Config::COLUMNS / 32; // of 32 columns: 8 per thread
   static constexpr int ROWS = 2;                      // of a thread, 8 apart
@@ -411,8 +395,16 @@ struct Consumer {
   }
 
   __device__ __forceinline__ void release(int stage) const {
-    if (ptx::elect_one())
-      ptx::mbarrier_arrive(smem + Config::INPUTS_RELEASED + 8 * stage);
+    if (ptx::elect_one()) {
+      const bool shared = CLUSTER > 1 && place->sharers > 1;
+      if (!shared || place->loader(stage) != place->rank)
+        ptx::mbarrier_arrive(smem + Config::INPUTS_RELEASED + 8 * stage);
+      if (shared) {
+        const uint32_t released = smem + Config::SHARED_RELEASED + 8 * stage;
+        ptx::fence_release_shared();
+        ptx::mbarrier_arrive_relaxed_cluster(ptx::in_cta(released, place->loader(stage)));
+      }
+    }
   }
 
   __device__ __forceinline__ void multiply(Sums &acc, Stage &stage, uint64_t a_ring,
@@ -574,7 +566,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(Config::THREADS, 1)
       ptx::mbarrier_init(smem + Config::INPUTS_ARRIVED + 8 * stage, 1);
       ptx::mbarrier_init(smem + Config::INPUTS_RELEASED + 8 * stage, 4);
       if constexpr (CLUSTER > 1)
-        ptx::mbarrier_init(smem + Config::SHARED_RELEASED + 8 * stage, place.sharers);
+        ptx::mbarrier_init(smem + Config::SHARED_RELEASED + 8 * stage, 4 * place.sharers);
     }
     for (int consumer = 0; consumer < Config::CONSUMERS; ++consumer)
       ptx::mbarrier_init(smem + Config::TURN + 8 * consumer, 4);
@@ -595,8 +587,6 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(Config::THREADS, 1)
       load_inputs(smem, a_map, tiles, consumers, place, clock);
       clock.write(clocks);
     }
-    if (CLUSTER > 1 && warp == 1 && place.sharers > 1 && ptx::elect_one())
-      hand_on_releases(smem, tiles, consumers, place);
   } else {
     wgmma::take_registers<Config::CONSUMER_REGISTERS>();
     const int number = warpgroup - 1;
@@ -610,6 +600,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(Config::THREADS, 1)
     consumer.comb = comb;
     consumer.c = c;
     consumer.c_map = &c_map;
+    consumer.place = &place;
     consumer.staging = smem + Config::STAGING_OFFSET + (warp - 4) * Config::WARP_STAGING_BYTES;
     ConsumerClock clock;
     if (threadIdx.x % Config::WARPGROUP == 0)

@@ -29,15 +29,16 @@ __device__ __forceinline__ void wait(uint32_t barrier, uint32_t parity, const ch
   wait_until([=] { return ptx::mbarrier_try_wait(barrier, parity); }, name);
 }
 
-// The same for arrivals of other CTAs of the cluster.
-__device__ __forceinline__ void wait_in_cluster(uint32_t barrier, uint32_t parity,
-                                                const char *name) {
-  wait_until([=] { return ptx::mbarrier_try_wait_acquire_cluster(barrier, parity); }, name);
-}
-
 // The same for relaxed arrivals, which order tcgen05 operations only.
 __device__ __forceinline__ void wait_relaxed(uint32_t barrier, uint32_t parity, const char *name) {
   wait_until([=] { return ptx::mbarrier_try_wait_relaxed_cluster(barrier, parity); }, name);
+}
+
+// The same for relaxed arrivals of other CTAs of the cluster behind fence_release_shared.
+__device__ __forceinline__ void wait_in_cluster(uint32_t barrier, uint32_t parity,
+                                                const char *name) {
+  wait_relaxed(barrier, parity, name);
+  ptx::fence_acquire_shared();
 }
 
 // The current stage of a ring and the parity of its phase. Every stage is used in order and none is

@@ -55,6 +55,64 @@ ld.param.b32 %r1, [retval0]; }
 st.param.u32 [func_retval0], %r1;
 ret;
 }
+.func (.param .b32 func_retval0) fibonacci (.param .b32 fibonacci_param_0)
+{
+.reg .pred %p<2>; .reg .b32 %r<9>;
+ld.param.u32 %r1, [fibonacci_param_0];
+setp.lt.u32 %p1, %r1, 2;
+@%p1 st.param.u32 [func_retval0], %r1;
+@%p1 ret;
+sub.u32 %r2, %r1, 1;
+{ .param .b32 param0; .param .b32 retval0;
+st.param.b32 [param0], %r2;
+call.uni (retval0), fibonacci, (param0);
+ld.param.b32 %r3, [retval0]; }
+sub.u32 %r4, %r1, 2;
+{ .param .b32 param0; .param .b32 retval0;
+st.param.b32 [param0], %r4;
+call.uni (retval0), fibonacci, (param0);
+ld.param.b32 %r5, [retval0]; }
+add.u32 %r6, %r3, %r5;
+st.param.u32 [func_retval0], %r6;
+ret;
+}
+.func (.param .b32 func_retval0) odd (.param .b32 odd_param_0);
+.func (.param .b32 func_retval0) even (.param .b32 even_param_0)
+{
+.reg .pred %p<2>; .reg .b32 %r<9>; .reg .b64 %rd<3>;
+.local .align 8 .b8 depot[8];
+mov.b64 %rd1, depot;
+ld.param.u32 %r1, [even_param_0];
+st.local.u32 [%rd1+4], %r1;
+setp.eq.u32 %p1, %r1, 0;
+mov.u32 %r4, 0;
+@%p1 bra DONE;
+sub.u32 %r2, %r1, 1;
+{ .param .b32 param0; .param .b32 retval0;
+st.param.b32 [param0], %r2;
+call.uni (retval0), odd, (param0);
+ld.param.b32 %r3, [retval0]; }
+ld.local.u32 %r4, [depot+4];
+add.u32 %r4, %r4, %r3;
+DONE:
+st.param.u32 [func_retval0], %r4;
+ret;
+}
+.func (.param .b32 func_retval0) odd (.param .b32 odd_param_0)
+{
+.reg .b32 %r<9>;
+ld.param.u32 %r1, [odd_param_0];
+sub.u32 %r2, %r1, 1;
+{ .param .b32 param0; .param .b32 retval0;
+st.param.b32 [param0], %r2;
+call.uni (retval0), even, (param0);
+ld.param.b32 %r3, [retval0]; }
+add.u32 %r4, %r1, %r3;
+st.param.u32 [func_retval0], %r4;
+ret;
+}
+.extern .func (.param .b32 func_retval0) elsewhere (.param .b32 elsewhere_param_0);
+.extern .func (.param .b32 func_retval0) cudaLaunchDeviceV2 (.param .b32 launch_param_0);
 .global .align 8 .u64 table[2] = {plus_ten, odd_or_half};
 .visible .entry k(.param .u64 out)
 {
@@ -121,6 +179,39 @@ def test_a_call_of_what_is_no_function_is_named() -> None:
     assert both(body)[0] == ["barrier-misuse"]
 
 
-def test_recursion_is_refused_by_the_name_of_the_function() -> None:
-    with pytest.raises(UnsupportedKernel, match="call of itself: neither recursion nor"):
-        both(CALL.replace("NAME", "itself"))
+def test_a_function_without_ptx_is_refused_by_its_name() -> None:
+    with pytest.raises(UnsupportedKernel, match="call of elsewhere: the program has no PTX of it"):
+        both(CALL.replace("NAME", "elsewhere"))
+
+
+def test_a_launch_from_a_kernel_is_refused_as_what_it_is() -> None:
+    with pytest.raises(UnsupportedKernel, match="dynamic parallelism"):
+        both(CALL.replace("NAME", "cudaLaunchDeviceV2"))
+
+
+def fibonacci(n: int) -> int:
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+
+@pytest.mark.parametrize("schedule", range(2))
+def test_each_lane_recurs_as_deep_as_its_value_says(schedule: int) -> None:
+    body = "and.b32 %r0, %r0, 7;\n" + CALL.replace("NAME", "fibonacci")
+    body += "bar.warp.sync 0xffffffff;\n"
+    assert both(body, 40, schedule) == ([], [fibonacci(i % 8) for i in range(40)])
+
+
+def test_two_functions_that_call_each_other_keep_their_variables() -> None:
+    # even(n) is n + the local value it stored before odd(n - 1) was called, and so on downwards.
+    body = "and.b32 %r0, %r0, 6;\n" + CALL.replace("NAME", "even")
+    assert both(body) == ([], [sum(range((i & 6) + 1)) for i in range(40)])
+
+
+def test_two_calls_of_a_recursive_function_are_two_recursions() -> None:
+    body = "and.b32 %r0, %r0, 6;\n" + CALL.replace("NAME", "fibonacci") + "mov.u32 %r6, %r5;\n"
+    body += CALL.replace("NAME", "even") + "add.u32 %r5, %r5, %r6;\n"
+    expected = [fibonacci(i & 6) + sum(range((i & 6) + 1)) for i in range(40)]
+    assert both(body) == ([], expected)
+
+
+def test_a_recursion_without_end_is_ended_where_the_stack_is_full() -> None:
+    assert set(both(CALL.replace("NAME", "itself"))[0]) == {"out-of-bounds"}

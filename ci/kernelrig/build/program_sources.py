@@ -11,6 +11,12 @@ from pathlib import Path
 
 from kernelrig.build.command import CWD
 from kernelrig.build.compiler import COMPILE_LIMIT_S, SHOWN_LINES, readable_log
+from kernelrig.build.relocatable_code import (
+    asks_for_relocatable,
+    registering_functions,
+    without_relocatable,
+    write_stubs,
+)
 from kernelrig.build.resources import parse_ptxas_log
 from kernelrig.errors import BuildError, ConfigError
 from kernelrig.model import FunctionResources, Toolchain
@@ -19,8 +25,7 @@ from kernelrig.proc import run_process
 SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a")
 _UNDEFINED = re.compile(r"undefined reference to [`'](\w+)'")
 _CUDA = re.compile(r"(__)?cu(da)?[A-Z]|cu(blas|dnn|rand|fft|sparse|solver|pti)|nvrtc|nvml|nccl")
-
-_RELOCATABLE = "__cudaRegisterLinkedBinary"
+_LINKED = re.compile(r"-l\w.*|-L.*")
 _NO_LIBRARY = re.compile(r"cannot find -l(\w+)")
 _LIBRARY = re.compile(
     r"(cublas|cublasLt|cudnn|cufft|cufftw|cusparse|cusolver|cutensor|cufile|cupti|nvblas|nvjpeg|npp|nccl"
@@ -61,27 +66,64 @@ def build_program(
         raise _no_library(unlinkable)
     made = folder / "program"
     argv = program_argv(sources, arch, tools, libraries, made, flags, headers, libs)
+    resources: list[FunctionResources] = []
+    if asks_for_relocatable(flags):
+        objects, resources = _objects(argv, sources, folder, cwd)
+        argv = program_argv(
+            objects, arch, tools, libraries, made, without_relocatable(flags), headers, libs
+        )
     done = run_process(argv, cwd=cwd, timeout_s=COMPILE_LIMIT_S)
     log = readable_log(done, cwd or Path.cwd())
+    if done.exit_code and (names := registering_functions(log)):
+        # What nvlink's step would define: nothing else may be missing.
+        stubs = folder / "registration.c"
+        write_stubs(stubs, names)
+        files = objects if asks_for_relocatable(flags) else [*sources]
+        argv = program_argv(
+            [*files, stubs], arch, tools, libraries, made, without_relocatable(flags), headers, libs
+        )
+        done = run_process(argv, cwd=cwd, timeout_s=COMPILE_LIMIT_S)
+        log = readable_log(done, cwd or Path.cwd())
     if done.exit_code:
-        if _RELOCATABLE in log:
-            raise ConfigError(
-                "relocatable device code is not emulated: nothing here links PTX",
-                "leave out -rdc=true and -dc",
-            )
         if libraries_missing := sorted(set(filter(is_cuda_library, _NO_LIBRARY.findall(log)))):
             raise _no_library(libraries_missing)
-        if included := sorted(set(filter(is_cuda_library, _NO_HEADER.findall(log)))):
-            raise _no_library(included)
         missing = sorted({name for name in _UNDEFINED.findall(log) if is_cuda_function(name)})
         if missing:
             raise ConfigError(refused(missing), "ci/docs/run.md lists what there is")
-        lines = log.strip().splitlines()[-SHOWN_LINES:]
-        command = f"command: {shlex.join(argv)}"
-        raise BuildError(
-            f"{sources[0].name} does not compile", details="\n".join([*lines, command])
-        )
-    return BuiltProgram(made, parse_ptxas_log(log))
+        raise _does_not_compile(sources[0], log, argv)
+    return BuiltProgram(made, (*resources, *parse_ptxas_log(log)))
+
+
+def _objects(
+    argv: Sequence[str], sources: Sequence[Path], folder: Path, cwd: Path | None
+) -> tuple[list[Path], list[FunctionResources]]:
+    """Compile each source to an object of relocatable code; objects are taken as they are."""
+    made: list[Path] = []
+    resources: list[FunctionResources] = []
+    names = {os.fspath(s) for s in sources}
+    common = [word for word in argv if word not in names and not _LINKED.fullmatch(word)]
+    common = common[: common.index("-o")] + common[common.index("-o") + 2 :]
+    for number, source in enumerate(sources):
+        if source.suffix in (".o", ".a"):
+            made.append(source)
+            continue
+        made.append(folder / f"{number}-{source.stem}.o")
+        command = (*common, "-rdc=true", "-c", os.fspath(source), "-o", os.fspath(made[-1]))
+        done = run_process(command, cwd=cwd, timeout_s=COMPILE_LIMIT_S)
+        log = readable_log(done, cwd or Path.cwd())
+        if done.exit_code:
+            raise _does_not_compile(source, log, command)
+        resources += parse_ptxas_log(log)
+    return made, resources
+
+
+def _does_not_compile(source: Path, log: str, argv: Sequence[str]) -> BuildError:
+    """Say why nvcc fails. Raises ConfigError for a header of a library that cannot be here."""
+    if included := sorted(set(filter(is_cuda_library, _NO_HEADER.findall(log)))):
+        raise _no_library(included)
+    lines = log.strip().splitlines()[-SHOWN_LINES:]
+    command = f"command: {shlex.join(argv)}"
+    return BuildError(f"{source.name} does not compile", details="\n".join([*lines, command]))
 
 
 def _named_library(flag: str) -> str:

@@ -25,7 +25,9 @@ _SCALAR = re.compile(
 
 PARTS = frozenset(
     [*"xyzwrgba", "h0", "h1", *(f"b{i}" for i in range(8))]
-    + [f"b{i}{j}" for i in range(8) for j in range(8)]
+    + [f"{kind}{i}{j}" for kind in "bh" for i in range(8) for j in range(8)]
+    + [f"b{n:04o}" for n in range(8**4)]
+    + [f"b{n:03o}" for n in range(4**4)]
 )
 """What may stand behind the dot of a register: part of a vector, or bytes of a video operand."""
 

@@ -25,7 +25,8 @@ SENTENCES = {
     "setp.lt.and.s32 %p1, %r1, %r2;": "setp.lt.and.s32 needs a predicate as its last operand",
     "cvt.rn.satfinite.e2m1x2.f32 %h1, %f1, %f2;": "%h1 has 16 bits",
     "sqrt.approx.f64 %fd1, %fd1;": "sqrt.approx.f64: .approx is not supported",
-    "vadd.u32.u32.u32 %r1, %r2, %r3;": "unknown opcode 'vadd'",
+    "istypep.texref %p1, %rd1;": "unknown opcode 'istypep'",
+    "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, %rd2, {%f5, %f6}];": "no sampler",
 }
 
 

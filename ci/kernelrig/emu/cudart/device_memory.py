@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.launch.bind import PARAMS
 from kernelrig.emu.machine.addressing import NULL_POINTER
+from kernelrig.emu.machine.device_heap import DEFAULT_BYTES, DEVICE_HEAP
 from kernelrig.emu.machine.state_spaces import (
     ALIGNMENT,
     GAP_BYTES,
@@ -53,6 +54,7 @@ class Kind(IntEnum):
     VARIABLE = 3
     CONSTANT = 4
     PARAMETERS = 5
+    HEAP = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,7 @@ class DeviceMemory:
         self._starts: list[int] = []
         self._end = 0
         self.used = 0
+        self.heap_bytes = DEFAULT_BYTES
 
     def close(self) -> None:
         for file in self.files:
@@ -249,6 +252,14 @@ class DeviceMemory:
             raise CiError("no room for the workspace of cooperative launches")
         self.arena.fill(made, bytes(made.size))
         return made.address
+
+    def make_heap(self) -> None:
+        """Make the heap of kernels that call malloc, where there is none yet."""
+        if any(a.name == DEVICE_HEAP for a in self._allocations):
+            return
+        made = self.allocate(self.heap_bytes, Kind.HEAP, DEVICE_HEAP)
+        if made is None:
+            raise CiError(f"no room for a device heap of {self.heap_bytes} bytes")
 
     def free(self, address: int) -> bool:
         """Free the allocation that starts there; False where none does."""

@@ -36,6 +36,7 @@ class Request(IntEnum):
     LAUNCH = 6
     NOTE = 7
     TENSOR_MAP = 8
+    LINKED = 9
 
 
 class Noted(IntEnum):

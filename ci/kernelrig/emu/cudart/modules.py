@@ -10,6 +10,7 @@ from kernelrig.emu.cudart.device_memory import DeviceMemory, Kind
 from kernelrig.emu.cudart.fat_binary import PtxImage
 from kernelrig.emu.cudart.messages import FunctionMessage, Triple
 from kernelrig.emu.frontend.inlined_calls import function_addresses
+from kernelrig.emu.frontend.linked_modules import linked
 from kernelrig.emu.frontend.variables import UnsupportedKernel
 from kernelrig.emu.launch.bind import (
     PARAMS,
@@ -93,7 +94,8 @@ def _product(triple: Triple) -> int:
 class LoadedModule:
     """A module of the program; it is parsed, and its variables are placed, when first used.
 
-    `given` are variables that lie somewhere already, and are filled.
+    `others` are linked to it: those of relocatable device code. `given` are variables that lie
+    somewhere already, and are filled.
     """
 
     image: PtxImage
@@ -102,10 +104,19 @@ class LoadedModule:
     resources: Callable[[str], Resources]
     given: Mapping[str, Allocation] = field(default_factory=dict)
     functions: dict[str, LoadedFunction] = field(default_factory=dict)
+    others: list[PtxImage] = field(default_factory=list)
+
+    def link(self, image: PtxImage) -> bool:
+        """Add PTX that is linked to this one; False where it was used already."""
+        if "parsed" in self.__dict__:
+            return False
+        self.others.append(image)
+        return True
 
     @cached_property
     def parsed(self) -> Module:
-        return parse_ptx(self.image.text, f"{self.source} for {self.image.target}")
+        name = f"{self.source} for {self.image.target}"
+        return linked([parse_ptx(image.text, name) for image in (self.image, *self.others)])
 
     @cached_property
     def variables(self) -> dict[str, Allocation]:
@@ -147,6 +158,8 @@ class LoadedModule:
             params = self.memory.allocate(max(params_bytes(entry), 1), Kind.PARAMETERS, PARAMS)
             if params is None:
                 raise CiError("no room for the parameters of a kernel")
+            if any(f.name == "malloc" for f in self.parsed.functions):
+                self.memory.make_heap()
             compiled = compile_entry(self.parsed, entry, params, self.variables, self.source)
         except UnsupportedKernel as e:
             raise ConfigError(listed(what, e.instructions)) from e

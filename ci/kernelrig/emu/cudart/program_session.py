@@ -31,6 +31,7 @@ from kernelrig.proc import attached_process
 VARIABLE = "KERNELRIG_CUDART"
 """Tells library/client.cpp its descriptors, and the size of the files."""
 MAX_NOTES = 1000
+_NEW_MODULE = 0xFFFF_FFFF
 LONG_LAUNCH_S = 10.0
 """From here on the end of a launch is said: what goes on, and how fast."""
 _MEMORY_ALLOCATION, _INVALID_VALUE, _INVALID_SYMBOL, _INVALID_FUNCTION = 2, 1, 13, 98
@@ -183,6 +184,7 @@ class _Session:
             Request.LAUNCH: self._launch,
             Request.NOTE: self._note,
             Request.TENSOR_MAP: self._tensor_map,
+            Request.LINKED: self._linked,
         }
         try:
             while (request := messages.receive(connection)) is not None:
@@ -205,6 +207,16 @@ class _Session:
             LoadedModule(image, self._memory, self._program.source, self._resources)
         )
         return SUCCESS, (len(self._modules) - 1).to_bytes(4, "little")
+
+    def _linked(self, body: bytes) -> tuple[int, bytes]:
+        """Link a fat binary to a module, or begin one with it."""
+        number = int.from_bytes(body[:4], "little")
+        if number == _NEW_MODULE:
+            return self._module(body[4:])
+        module = self._known_module(number)
+        if not module.link(choose_ptx(body[4:], self._device.arch)):
+            raise ConfigError("a library of relocatable device code was loaded too late to link it")
+        return SUCCESS, number.to_bytes(4, "little")
 
     def _resources(self, name: str) -> Resources:
         return self._program.resources.get(name, Resources())
@@ -232,6 +244,9 @@ class _Session:
 
     def _allocate(self, body: bytes) -> tuple[int, bytes]:
         size, kind, callers = messages.read_allocate(body)
+        if kind == Kind.HEAP:
+            self._memory.heap_bytes = size
+            return SUCCESS, messages.pack_addresses(0)
         if kind not in (Kind.DEVICE, Kind.MANAGED, Kind.HOST):
             raise BrokenMessage
         made = self._memory.allocate(size, Kind(kind), self._name(callers))

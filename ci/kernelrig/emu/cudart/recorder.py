@@ -293,6 +293,11 @@ class Recorder:
         return self._modules.setdefault(id(module), (name, module))[0]
 
     def _module_file(self, name: str, module: LoadedModule) -> Json:
+        if module.others:
+            raise ConfigError(
+                "launches of relocatable device code are not recorded: their PTX is several files",
+                "compile the program without -rdc=true",
+            )
         data = module.image.text.encode("utf-8", "surrogateescape")
         path = f"{name}.ptx"
         (self._part / path).write_bytes(data)

@@ -3,16 +3,19 @@
 How it works. Each call gets a copy of its function, with registers, labels and local variables of
 its own. A formal parameter is the variable that the caller passes, so nothing is copied; `ret` is a
 branch behind the copy. A call by address becomes a comparison with the address of each function
-that it may be: those that the module takes the address of and that have such parameters. What
-cannot be replaced stays, and is refused by name: recursion, and functions without a body.
+that it may be: those that the module takes the address of and that have such parameters. Functions
+that call themselves have a stack (recursive_calls.py). What cannot be replaced stays, and is
+refused by name: functions without a body.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from kernelrig.model.frame import Place
+from kernelrig.emu.frontend.call_copies import Copy, InFrame, made_of, parts, takes
+from kernelrig.emu.frontend.recursion_code import RecursionCode
+from kernelrig.emu.frontend.recursive_calls import Place
 from kernelrig.ptx import (
     Address,
     Arguments,
@@ -55,7 +58,7 @@ def inlined(module: Module, entry: Function) -> Function:
     if not any(i.opcode == "call" for i in entry.instructions):
         return entry
     made = _Inliner(module)
-    made.copy(_Copy(0, entry), ())
+    made.copy(Copy(0, entry), ())
     instructions = tuple(made.resolved())
     named = (Label(label.name, made.at[0, label.target]) for label in entry.labels)
     reached = (o for i in instructions for o in i.operands if isinstance(o, Label))
@@ -64,36 +67,19 @@ def inlined(module: Module, entry: Function) -> Function:
         instructions=instructions,
         labels=tuple(dict.fromkeys((*named, *reached, *_in_tables(instructions)))),
         registers=tuple(made.registers),
-        variables=tuple(made.variables.values()),
+        variables=(*made.variables.values(), *((made.stack,) if made.recursions else ())),
         tables=tuple(made.tables),
         pragmas=(),
     )
 
 
-@dataclass
-class _Copy:
-    """A copy of a function: what its names are here. `parameters` are the caller's variables."""
-
-    number: int
-    function: Function
-    parameters: dict[str, Symbol] = field(default_factory=dict)
-    place: Place | None = None  # of the call
-    registers: dict[int, Register] = field(default_factory=dict)
-    variables: dict[str, Variable] = field(default_factory=dict)
-
-
-class _Inliner:
+class _Inliner(RecursionCode):
     def __init__(self, module: Module) -> None:
-        self.module = module
+        super().__init__(module)
         self.addresses = function_addresses(module)
-        self.code: list[Instruction] = []
-        self.at: dict[tuple[int, int], int] = {}  # of (copy, index in it): where it is
-        self.registers: list[Register] = []
         self.variables: dict[str, Variable] = {}
-        self.tables: list[Targets | Prototype] = []
-        self.copies = 0
 
-    def copy(self, copy: _Copy, callers: tuple[str, ...]) -> None:
+    def copy(self, copy: Copy, callers: tuple[str, ...]) -> None:
         """Add the code of a copy; labels keep (copy, index) as long as it grows."""
         function, number = copy.function, copy.number
         suffix = f"$call{number}" if number else ""
@@ -102,14 +88,21 @@ class _Inliner:
             copy.registers[register.index] = here
             self.registers.append(here)
         for variable in function.variables:
+            if copy.frame is not None and variable.name in copy.frame.variables:
+                continue
             own = number and variable.space in ("local", "param")
             here_ = replace(variable, name=variable.name + suffix) if own else variable
             copy.variables[variable.name] = here_
             self.variables[here_.name] = here_
         callers = (*callers, function.name)
+        self._place_arguments(copy)
+        self._clear(copy)
         for instruction in function.instructions:
             self.at[number, instruction.index] = len(self.code)
             if instruction.opcode == "call" and self._call(copy, instruction, callers):
+                continue
+            if instruction.opcode == "ret" and copy.recursion is not None:
+                self._return(copy, instruction)
                 continue
             if instruction.opcode == "ret" and number:
                 end = Label(f"$end{number}", self._key(number, len(function.instructions)))
@@ -117,12 +110,8 @@ class _Inliner:
                 self._add(copy, branch, (end,))
                 continue
             operands = tuple(self._operand(copy, o) for o in instruction.operands)
-            self._add(copy, instruction, operands)
+            self._add_in_frame(copy, instruction, operands)
         self.at[number, len(function.instructions)] = len(self.code)
-
-    def _key(self, copy: int, index: int) -> int:
-        """Return a number for a label's target that is not known yet."""
-        return -1 - ((copy << 32) | index)
 
     def resolved(self) -> Iterator[Instruction]:
         """Yield the code with its labels where they are."""
@@ -140,7 +129,7 @@ class _Inliner:
                 return replace(operand, items=landed)  # type: ignore[arg-type]
         return operand
 
-    def _add(self, copy: _Copy, instruction: Instruction, operands: tuple[Operand, ...]) -> None:
+    def _add(self, copy: Copy, instruction: Instruction, operands: tuple[Operand, ...]) -> None:
         guard = instruction.guard
         if guard is not None:
             guard = Guard(copy.registers[guard.register.index], guard.negated)
@@ -149,7 +138,35 @@ class _Inliner:
             place = replace(place, frames=(*place.frames, *copy.place.frames))
         self.code.append(replace(instruction, operands=operands, guard=guard, place=place))
 
-    def _operand(self, copy: _Copy, operand: Operand) -> Operand:
+    def _add_in_frame(
+        self, copy: Copy, instruction: Instruction, operands: tuple[Operand, ...]
+    ) -> None:
+        """Add an instruction; what lies in a frame is in local memory, and its address a sum."""
+        own = copy.recursion is not None
+        framed = [
+            was for was, now in zip(instruction.operands, operands, strict=True)
+            if isinstance(was, Address)
+            and (isinstance(self._symbol_place(copy, was.base), Place)
+                 or (own and isinstance(was.base, Register)))
+        ]  # fmt: skip
+        if framed and "param" in instruction.flags:
+            words = tuple("local" if q == "param" else q for q in instruction.qualifiers)
+            instruction = replace(instruction, qualifiers=words, flags=frozenset(words))
+        sums: list[Operand] = []
+        for operand in operands:
+            if isinstance(operand, InFrame):
+                made = self._register("b64")
+                self._add(copy, made_of(instruction, "add", "s64"),
+                          (made, operand.base, Integer(operand.offset)))  # fmt: skip
+                sums.append(made)
+            else:
+                sums.append(operand)
+        self._add(copy, instruction, tuple(sums))
+
+    def _symbol_place(self, copy: Copy, operand: object) -> Symbol | Place | None:
+        return copy.parameters.get(operand.name) if isinstance(operand, Symbol) else None
+
+    def _operand(self, copy: Copy, operand: Operand) -> Operand:
         match operand:
             case Register():
                 return copy.registers[operand.index]
@@ -164,34 +181,41 @@ class _Inliner:
                 return replace(operand, items=tuple(self._operand(copy, o) for o in operand.items))
             case Address():
                 base = self._operand(copy, operand.base)
+                if isinstance(base, InFrame):
+                    return Address(base.base, base.offset + operand.offset)
                 return replace(operand, base=base)  # type: ignore[arg-type]
             case Symbol():
-                return self._symbol(copy, operand)
+                return self._symbol(copy, operand)  # type: ignore[return-value]  # a sum: _add_in_frame
             case Label():
                 return replace(operand, target=self._key(copy.number, operand.target))
             case Targets(items=items) if items and isinstance(items[0], Label):
                 return replace(operand, items=tuple(self._operand(copy, o) for o in items))  # type: ignore[arg-type]
         return operand
 
-    def _symbol(self, copy: _Copy, symbol: Symbol) -> Symbol:
-        if (passed := copy.parameters.get(symbol.name)) is not None:
+    def _symbol(self, copy: Copy, symbol: Symbol) -> Symbol | InFrame:
+        passed = copy.parameters.get(symbol.name)
+        if isinstance(passed, Place):
+            if isinstance(passed.base, Register):
+                return InFrame(passed.base, passed.offset + symbol.offset)
+            return replace(passed.base, offset=passed.offset + symbol.offset)
+        if passed is not None:
             return replace(passed, offset=passed.offset + symbol.offset)
         if (variable := copy.variables.get(symbol.name)) is not None:
             return replace(symbol, name=variable.name, variable=variable)
         return symbol
 
     # Calls.
-    def _call(self, copy: _Copy, call: Instruction, callers: tuple[str, ...]) -> bool:
+    def _call(self, copy: Copy, call: Instruction, callers: tuple[str, ...]) -> bool:
         """Add the code of what is called; False if it cannot be: the call stays as it is."""
-        results, called, passed = _parts(call)
+        results, called, passed = parts(call)
         functions = list(self._called(call, called))
         given = [*results, *passed]
         if (
             not functions
             or len(self.code) > MOST_INSTRUCTIONS
-            or any(f.name in callers for f in functions)
+            or any(f.name in callers and f.name not in self.groups for f in functions)
             or not all(isinstance(o, Symbol) for o in given)
-            or any(not _takes(f, len(results), len(passed)) for f in functions)
+            or any(not takes(f, len(results), len(passed)) for f in functions)
         ):
             return False
         self.copies += 1
@@ -199,30 +223,34 @@ class _Inliner:
         behind = Label(f"$behind{number}", self._key(number, 0))
         if call.guard is not None:
             around = replace(call.guard, negated=not call.guard.negated)
-            self._add(copy, _made(call, "bra", guard=around), (behind,))
+            self._add(copy, made_of(call, "bra", guard=around), (behind,))
         target = self._operand(copy, called)
         for way, function in enumerate(functions):
             next_ = Label(f"$next{number}_{way}", self._key(number, 1 + way))
             if not isinstance(called, Symbol):
                 other = self._predicate()
                 address = Integer(self.addresses[function.name])
-                compared = _made(call, "setp", "ne", "u64")
+                compared = made_of(call, "setp", "ne", "u64")
                 self._add(copy, compared, (other, target, address))
-                self._add(copy, _made(call, "bra"), (next_,))
+                self._add(copy, made_of(call, "bra"), (next_,))
                 self.code[-1] = replace(self.code[-1], guard=Guard(other))
-            self.copies += 1
-            formal = (*function.results, *function.params)
-            actual = (self._operand(copy, o) for o in given)
-            parameters = {f.name: a for f, a in zip(formal, actual, strict=True)}
             place = call.place
             if copy.place is not None:
                 place = replace(place, frames=(*place.frames, *copy.place.frames))
-            self.copy(_Copy(self.copies, function, parameters, place), callers)  # type: ignore[arg-type]
+            if function.name in self.groups:
+                if not self._call_recursive(copy, call, function, callers, place):
+                    return False
+            else:
+                self.copies += 1
+                formal = (*function.results, *function.params)
+                actual = (self._place_of(copy, o) for o in given)
+                parameters = {f.name: a for f, a in zip(formal, actual, strict=True)}
+                self.copy(Copy(self.copies, function, parameters, place, copy.top), callers)
             if not isinstance(called, Symbol):
-                self._add(copy, _made(call, "bra"), (behind,))
+                self._add(copy, made_of(call, "bra"), (behind,))
             self.at[number, 1 + way] = len(self.code)
         if not isinstance(called, Symbol):
-            self._add(copy, _made(call, "trap"), ())  # no function is at that address
+            self._add(copy, made_of(call, "trap"), ())  # no function is at that address
         self.at[number, 0] = len(self.code)
         return True
 
@@ -268,29 +296,6 @@ def _in_tables(instructions: Iterable[Instruction]) -> Iterator[Label]:
         for operand in instruction.operands:
             if isinstance(operand, Targets):
                 yield from (item for item in operand.items if isinstance(item, Label))
-
-
-def _parts(call: Instruction) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...]]:
-    """Return what a call gives, what it calls, and what it passes."""
-    operands = list(call.operands)
-    first = operands.pop(0) if isinstance(operands[0], Arguments) else None
-    called = operands.pop(0)
-    passed = operands.pop(0) if operands and isinstance(operands[0], Arguments) else None
-    items = (o.items if isinstance(o, Arguments) else () for o in (first, passed))
-    given, taken = items
-    return given, called, taken
-
-
-def _made(call: Instruction, opcode: str, *words: str, guard: Guard | None = None) -> Instruction:
-    flags = frozenset(words)
-    return replace(call, opcode=opcode, qualifiers=words, flags=flags, operands=(), guard=guard)
-
-
-def _takes(function: Function, results: int, params: int) -> bool:
-    variables = (*function.results, *function.params)
-    return (len(function.results), len(function.params)) == (results, params) and all(
-        isinstance(v, Variable) for v in variables
-    )
 
 
 def _alike(function: Function, prototype: Prototype) -> bool:

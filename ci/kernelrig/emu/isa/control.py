@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernelrig.emu.machine.device_heap import device_heap
 from kernelrig.emu.machine.device_text import ReadBytes, c_string, printed
 from kernelrig.emu.machine.instruction_table import Native, Read, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import Dimensions, WarpBatch
+from kernelrig.emu.machine.recursion_stack import STACK_BYTES, STACK_OVERFLOW
 from kernelrig.emu.machine.thread_memory import MemorySemantics, reader, store
 from kernelrig.emu.numerics.arrays import I64, LANES, U32, Array, Mask
 from kernelrig.ptx import Arguments, Instruction, Operand, Symbol
 
 _ASSERTS = frozenset({"__assert_fail", "__assertfail"})
 _PRINTF = "vprintf"
+_DEVICE_RUNTIME = ("cudaLaunch", "cudaGetParameterBuffer", "cudaDevice", "cudaStream", "cudaGraph")
+_MALLOC, _FREE = "malloc", "free"
 _IN_PARAM = MemorySemantics("param")
 
 
@@ -38,9 +42,18 @@ def _call(instruction: Instruction) -> Step:
         return _printf(instruction)
     if called in _ASSERTS:
         return _assertion(instruction)
+    if called == STACK_OVERFLOW:
+        return _overflow()
+    if called == _MALLOC:
+        return _malloc(instruction)
+    if called == _FREE:
+        return _free(instruction)
+    if called.startswith(_DEVICE_RUNTIME):
+        raise Unsupported(
+            f"call of {called}: launches from kernels (dynamic parallelism) are not emulated"
+        )
     raise Unsupported(
-        f"call of {called or 'a function by its address'}: neither recursion nor a function"
-        " without PTX can be run"
+        f"call of {called or 'a function by its address'}: the program has no PTX of it"
     )
 
 
@@ -67,6 +80,54 @@ def _printf(instruction: Instruction) -> Step:
             batch.machine.output.say(printed(c_string(format_, read), values, read))
 
     return Step(run, ((result.items[0], I64), *_arguments(instruction, 2)), effect=True)
+
+
+def _overflow() -> Step:
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        text = f"the stack of recursive calls ({STACK_BYTES} bytes a thread) is full"
+        batch.report("out-of-bounds", f"{text}: does the recursion end?", mask)
+        batch.machine.output.stopped_by = "trap"
+        batch.machine.stopped = True
+
+    return Step(run, effect=True, stop=True)
+
+
+def _malloc(instruction: Instruction) -> Step:
+    """malloc(bytes); new of CUDA C++ calls it, too."""
+    result = instruction.operands[0]
+    if not isinstance(result, Arguments) or len(result.items) != 1:
+        raise Unsupported(f"{instruction.mnemonic}: malloc has one result")
+
+    def run(batch: WarpBatch, mask: Mask, into: Array, size: Array) -> None:
+        heap = device_heap(batch.machine.memory.global_)
+        found = np.zeros((batch.size, LANES), np.uint64)
+        for at, lane in batch.threads(mask):
+            wanted = _word(reader(batch, at, lane), size)
+            found[at, lane] = heap.allocate(wanted) if heap else 0
+        lacking = batch.mask_of(mask) & (found == 0)
+        if lacking.any():
+            text = "malloc returned a null pointer: the device heap is full"
+            fix = "cudaDeviceSetLimit(cudaLimitMallocHeapSize, BYTES) before the first launch"
+            batch.report("descriptor", f"{text} ({fix})", lacking, "warning")
+        store(batch, mask, into, (found,), _IN_PARAM)
+
+    return Step(run, ((result.items[0], I64), *_arguments(instruction, 1)), effect=True)
+
+
+def _free(instruction: Instruction) -> Step:
+    def run(batch: WarpBatch, mask: Mask, pointer: Array) -> None:
+        heap = device_heap(batch.machine.memory.global_)
+        wrong: dict[str, Array] = {}
+        for at, lane in batch.threads(mask):
+            address = _word(reader(batch, at, lane), pointer)
+            said = (heap.free(address) if heap else "there is no heap") if address else ""
+            if said:
+                lanes = wrong.setdefault(said, np.zeros((batch.size, LANES), np.bool_))
+                lanes[at, lane] = True
+        for said, lanes in wrong.items():
+            batch.report("out-of-bounds", f"free in a kernel: {said}", lanes, same=said)
+
+    return Step(run, _arguments(instruction, 1), effect=True)
 
 
 def _assertion(instruction: Instruction) -> Step:

@@ -26,6 +26,7 @@ from kernelrig.emu.isa import (
     mma,
     move,
     remote_store,
+    surface,
     tcgen05_alloc,
     tcgen05_copy,
     tcgen05_load,
@@ -33,6 +34,8 @@ from kernelrig.emu.isa import (
     tcgen05_scaled,
     tensor_copy,
     tensor_map_edit,
+    texture,
+    video,
     warp,
     wgmma,
     wmma,
@@ -45,8 +48,8 @@ from kernelrig.emu.machine.instruction_table import Table
 FAMILIES = (
     address, atomic, barrier, bits, bulk, cluster_launch, compare, control, convert, convert_narrow,
     cp_async, fence, float, half, integer, logic, matrix_load, mbarrier, memory, mma, move,
-    remote_store, tcgen05_alloc, tcgen05_copy, tcgen05_load, tcgen05_mma, tcgen05_scaled,
-    tensor_copy, tensor_map_edit, warp, wgmma, wmma,
+    remote_store, surface, tcgen05_alloc, tcgen05_copy, tcgen05_load, tcgen05_mma, tcgen05_scaled,
+    tensor_copy, tensor_map_edit, texture, video, warp, wgmma, wmma,
 )  # fmt: skip
 
 

@@ -198,12 +198,21 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   FINISHED(cudaSuccess);
 }
 cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { FINISHED(cudaSuccess); }
-cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { FINISHED(cudaSuccess); }
+cudaError_t cudaDeviceSetLimit(cudaLimit which, size_t value) {
+  if (which != cudaLimitMallocHeapSize || !value)
+    FINISHED(cudaSuccess);
+  std::lock_guard held(process().lock);
+  process().heap_bytes = value;
+  uint64_t bytes = value;
+  ask(Request::ALLOCATE, packed(bytes, static_cast<uint32_t>(Kind::HEAP),
+                                callers_of(__builtin_return_address(0))));
+  FINISHED(cudaSuccess);
+}
 cudaError_t cudaDeviceGetLimit(size_t* out, cudaLimit which) {
   if (!out)
     FINISHED(cudaErrorInvalidValue);
   // What a GPU answers before any is set; here none of them limits anything.
-  *out = which == cudaLimitStackSize ? 1024 : which == cudaLimitMallocHeapSize ? 8 << 20
+  *out = which == cudaLimitStackSize ? 1024 : which == cudaLimitMallocHeapSize ? process().heap_bytes
                                           : which == cudaLimitPrintfFifoSize ? 1 << 20 : 0;
   FINISHED(cudaSuccess);
 }

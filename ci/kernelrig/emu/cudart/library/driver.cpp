@@ -312,7 +312,9 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
 CUresult cuCtxGetLimit(size_t* out, CUlimit which) {
   return CUresult(cudaDeviceGetLimit(out, cudaLimit(which)));
 }
-CUresult cuCtxSetLimit(CUlimit, size_t) { return CUDA_SUCCESS; }
+CUresult cuCtxSetLimit(CUlimit which, size_t value) {
+  return CUresult(cudaDeviceSetLimit(cudaLimit(which), value));
+}
 CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
   *version = CUDA_VERSION;
   return CUDA_SUCCESS;

@@ -1,5 +1,6 @@
 // Memory: allocations, copies, fills, symbols.
 
+#include "arrays.hpp"
 #include "graphs.hpp"
 
 #include <algorithm>
@@ -181,10 +182,10 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
   return cudaSuccess;
 }
 
-// Copies rows of rows: what has no array.
+// Copies rows of rows.
 cudaError_t copy_3d(const cudaMemcpy3DParms& how, const void* caller) {
   if (how.srcArray || how.dstArray)
-    return cudaErrorInvalidValue;  // nothing here makes one
+    return copy_arrays(how, caller);
   const cudaPitchedPtr &from = how.srcPtr, &to = how.dstPtr;
   const cudaPos &first = how.srcPos, &place = how.dstPos;
   if (how.extent.width > from.pitch || how.extent.width > to.pitch)

@@ -12,11 +12,17 @@ namespace {
 
 constexpr uint32_t FAT_BINARY = 0xBA55ED50, WRAPPER = 0x466243B1;
 
+constexpr int LINKED_VERSION = 2;  // what nvlink made: `file` is a list of what it was made of
+
 struct FatBinary {  // what __cudaRegisterFatBinary gets: __fatBinC_Wrapper_t
   int magic, version;
   const unsigned long long* data;
   void* file;
 };
+
+std::string fat_binary(const void* image) {
+  return std::string(static_cast<const char*>(image), static_cast<const uint64_t*>(image)[1] + 16);
+}
 
 struct Variable {
   uint32_t module = 0;
@@ -264,15 +270,32 @@ cudaError_t load_module(const void* image, uint32_t* out) {
   auto* words = static_cast<const uint32_t*>(image);
   auto* text = static_cast<const char*>(image);
   std::string content;
-  if (words[0] == FAT_BINARY)
-    content.assign(text, static_cast<const uint64_t*>(image)[1] + 16);
-  else if (words[0] == WRAPPER)
-    return load_module(static_cast<const FatBinary*>(image)->data, out);
-  else if (!memcmp(text, "\177ELF", 4))
+  if (words[0] == FAT_BINARY) {
+    content = fat_binary(image);
+  } else if (words[0] == WRAPPER) {
+    auto* wrapper = static_cast<const FatBinary*>(image);
+    if (wrapper->version != LINKED_VERSION)
+      return load_module(wrapper->data, out);
+    *out = ~0u;
+    for (auto** one = static_cast<void**>(wrapper->file); one && *one; one++)
+      if (cudaError_t error = link_module(*one, out))
+        return error;
+    return cudaSuccess;
+  } else if (!memcmp(text, "\177ELF", 4)) {
     return cudaErrorNoKernelImageForDevice;  // machine code: nothing here runs it
-  else
+  } else {
     content = text;
+  }
   Answer known = ask(Request::MODULE, content);
+  *out = unpacked<uint32_t>(known.data);
+  return known.error;
+}
+
+cudaError_t link_module(const void* image, uint32_t* out) {
+  auto* words = static_cast<const uint32_t*>(image);
+  if (words[0] == WRAPPER)
+    return link_module(static_cast<const FatBinary*>(image)->data, out);
+  Answer known = ask(Request::LINKED, packed(*out) + fat_binary(image));
   *out = unpacked<uint32_t>(known.data);
   return known.error;
 }
@@ -362,6 +385,12 @@ void** __cudaRegisterFatBinary(void* wrapper) {
   return new void*[1]{reinterpret_cast<void*>(uintptr_t(number))};
 }
 void __cudaRegisterFatBinaryEnd(void**) {}
+// Of relocatable code: each object calls it by a stub that build/relocatable_code.py makes.
+void __cudaRegisterLinkedBinary(void (*callback)(void**), void* wrapper) {
+  static uint32_t number = ~0u;
+  link_module(wrapper, &number);
+  callback(new void*[1]{reinterpret_cast<void*>(uintptr_t(number))});
+}
 void __cudaUnregisterFatBinary(void**) {}
 
 static uint32_t module_of(void** handle) {

@@ -43,10 +43,11 @@ enum class Request : uint32_t {
   LAUNCH,     // Launch, then the parameters -> what goes to stdout, its size before it, and stderr
   NOTE,       // Note, then a text: something for the report
   TENSOR_MAP, // TensorMap -> 128 bytes
+  LINKED,     // number of a module or ~0 for a new one, a fat binary that is linked to it -> number
 };
 
-// What an allocation is; the numbers of cudart/heap.py.
-enum class Kind : uint32_t { DEVICE, MANAGED, HOST, VARIABLE, CONSTANT };
+// What an allocation is; the numbers of cudart/device_memory.py. HEAP: how large malloc's is to be.
+enum class Kind : uint32_t { DEVICE, MANAGED, HOST, VARIABLE, CONSTANT, PARAMETERS, HEAP };
 
 enum class Noted : uint32_t {
   FAILED_CALL,
@@ -179,6 +180,7 @@ struct Process {
   std::map<uint64_t, Pinned> pinned;  // by the first page of the host's
   cudaError_t sticky = cudaSuccess;   // a kernel that failed: no call succeeds after it
   cudaError_t failing = cudaSuccess;  // what the call that launched it leaves to the next
+  uint64_t heap_bytes = 8 << 20;  // of malloc in kernels
   bool forked = false;
   bool called = false;         // CUDA was called: a child that is forked from now on has none on a GPU either
   std::string refusal;  // the kernel's name and why, if the call that now ends was refused a launch
@@ -245,6 +247,8 @@ void record_event(cudaEvent_t event);
 
 // A module that is loaded as the program runs, and kernels and variables of it.
 cudaError_t load_module(const void* image, uint32_t* out);
+// One of several that are linked to one module, whose number is `*out`; ~0 makes a new one.
+cudaError_t link_module(const void* image, uint32_t* out);
 Kernel* kernel_named(uint32_t module, const char* name);
 cudaError_t variable_named(uint32_t module, const char* name, uint64_t* address, uint64_t* bytes);
 

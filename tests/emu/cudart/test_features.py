@@ -1,0 +1,69 @@
+"""Arrays, textures, surfaces, the device heap, recursion, several files: programs by nvcc."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from kernelrig.model import Toolchain
+from kernelrig.run.program import ProgramRequest, emulate_program
+
+from tests.emu.cudart.program_fixture import run_compiled
+
+pytestmark = pytest.mark.long
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("engine", ["native", "numpy"])
+@pytest.mark.parametrize("mode", ["textures", "heap", "recursion"])
+def test_a_feature_gives_what_it_has_to(cuda_toolchain: Toolchain, mode: str, engine: str) -> None:
+    ran = run_compiled("features", cuda_toolchain, mode, engine=engine)
+    assert (ran.printed, ran.run.exit_code, ran.findings) == ("0 wrong\n", 0, [])
+    assert ran.run.notes == ()
+
+
+def test_what_is_freed_twice_in_kernels_is_named(cuda_toolchain: Toolchain) -> None:
+    ran = run_compiled("features", cuda_toolchain, "twice")
+    assert [f.message for f in ran.findings] == ["free in a kernel: it was freed before"]
+
+
+USES = """
+#include <cstdio>
+extern __device__ int table[4];
+extern __constant__ float scale;
+__device__ int twice(int x);
+void other(int*);
+__global__ void k(int* out) {
+  out[threadIdx.x] = twice(threadIdx.x) + table[threadIdx.x % 4] + int(scale);
+}
+int main() {
+  int* out;
+  cudaMallocManaged(&out, 128);
+  k<<<1, 32>>>(out);
+  cudaDeviceSynchronize();
+  printf("%d ", out[11]);
+  other(out);
+  cudaDeviceSynchronize();
+  printf("%d\\n", out[11]);
+}
+"""
+DEFINES = """
+__device__ int table[4] = {10, 20, 30, 40};
+__constant__ float scale = 2;
+__device__ int twice(int x) { return 2 * x; }
+static __global__ void k(int* out) { out[threadIdx.x] = 3 * threadIdx.x; }
+void other(int* out) { k<<<1, 32>>>(out); }
+"""
+
+
+def test_relocatable_code_of_two_files_is_linked(tmp_path: Path) -> None:
+    files = (tmp_path / "uses.cu", tmp_path / "defines.cu")
+    for file, text in zip(files, (USES, DEFINES), strict=True):
+        file.write_text(text)
+    request = ProgramRequest(files, nvcc_flags=("-rdc=true",), schedules=2)
+    with tempfile.TemporaryFile() as stdout:
+        report = emulate_program(REPOSITORY, request, stdout)
+        stdout.seek(0)
+        assert stdout.read().decode() == "64 33\n"
+    assert report.exit_code == 0

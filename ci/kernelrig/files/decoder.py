@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import itertools
 import math
 import types
 import typing
@@ -44,6 +45,9 @@ def _decoder(kind: Any) -> Decode:  # noqa: ANN401 - a type form: int, dict[str,
             return _doubt  # the first member that fits is taken, and a float accepts an int
         return partial(_first_that_fits, [_decoder(a) for a in arguments])
     if origin is tuple and arguments[1:] == (...,):
+        row = typing.get_args(arguments[0])
+        if typing.get_origin(arguments[0]) is tuple and row and set(row) == {int}:
+            return partial(_rows, len(row))
         return partial(_sequence, _decoder(arguments[0]))
     if origin is tuple:
         return partial(_fixed_sequence, [_decoder(a) for a in arguments])
@@ -97,6 +101,18 @@ def _fixed_sequence(items: list[Decode], value: object) -> tuple[object, ...]:
     if type(value) is not list or len(value) != len(items):
         raise DoubtfulError
     return tuple(item(held) for item, held in zip(items, value, strict=True))
+
+
+def _rows(length: int, value: object) -> tuple[tuple[int, ...], ...]:
+    """Return rows of as many whole numbers: results have thousands, and no loop of Python's."""
+    if type(value) is not list or not set(map(type, value)) <= {list}:
+        raise DoubtfulError
+    numbers = list(itertools.chain.from_iterable(value))
+    if not set(map(len, value)) <= {length} or not set(map(type, numbers)) <= {int}:
+        raise DoubtfulError
+    if numbers and max(max(numbers), -min(numbers)) >= 1 << 63:
+        raise DoubtfulError
+    return tuple(map(tuple, value))
 
 
 def _mapping(item: Decode, value: object) -> dict[str, object]:

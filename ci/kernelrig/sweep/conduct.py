@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelrig import __version__, build, config
+from kernelrig.bench.interval import t_quantile
 from kernelrig.config.selection import choose_kernel, choose_targets
 from kernelrig.engines import chosen_engine, open_engine
 from kernelrig.errors import ConfigError, IncompleteError, RemoteError
@@ -30,7 +31,7 @@ from kernelrig.run.spec import find_tools
 from kernelrig.sweep import set_runs
 from kernelrig.sweep.all_gpus import verify_on_all
 from kernelrig.sweep.journal import SWEEPS, Journal, open_journal
-from kernelrig.sweep.racing import MOST_ROUNDS, Heat, exhaustive, slots_of
+from kernelrig.sweep.racing import CONFIDENCE, MOST_ROUNDS, Heat, exhaustive, slots_of
 from kernelrig.sweep.set_choice import BASE, SweepRequest, select_sets
 from kernelrig.sweep.set_tasks import Row, Workshop, set_items, static_rows
 from kernelrig.sweep.sweep_files import write_outputs
@@ -161,6 +162,7 @@ def _go_on(sweep: Sweep, key: str, journal: Journal, *, here_alone: bool) -> str
         return _why_default(sweep, journal)
     if why or sweep.remote is None or here_alone:
         return why
+    t_quantile(CONFIDENCE, 1)  # what takes long to import is not imported while a GPU waits
     began = time.monotonic()
     try:
         for step in _host_steps(sweep, sweep.remote, journal, began):

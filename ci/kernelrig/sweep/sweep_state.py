@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kernelrig.files.serialization import from_json
@@ -19,6 +21,12 @@ POOL = 26
 """Sets in one heat, if the GPU's memory has room for the inputs of their processes."""
 MOST_PROCESSES = 3
 """Of a set in a heat; a `bench` has as many."""
+
+
+@functools.lru_cache(maxsize=256)
+def _read_heat(path: Path, _digest: str) -> BenchResult:
+    """Read the slots of a heat once: what a sweep knows is made of its journal after each run."""
+    return from_json(BenchResult, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,7 @@ class Progress:
     """Seconds that runs had the GPU for: until the race was over, and with the exhaustive heats."""
     race_best: str = ""
     """The winner of the race, where exhaustive heats followed."""
+    _standings: Standings | None = None
     checked: bool = False
     """Whether a heat compares every element: then only what may win is verified besides."""
 
@@ -120,8 +129,10 @@ class Progress:
 
     def standings(self) -> Standings:
         """Return where each set stands that may be timed, by the heats in the last environment."""
-        racing = self.racing()
-        return Standings(racing, self._observations(set(racing)))
+        if self._standings is None:
+            racing = self.racing()
+            self._standings = Standings(racing, self._observations(set(racing)))
+        return self._standings
 
     def next_heat(self, most_slots: int = MOST_SLOTS) -> Heat | None:
         """Return the heat to run next, of so many slots; None if the race is over."""
@@ -233,7 +244,7 @@ class Progress:
                 self.bad[name] = (phase, outcome, summary)
 
     def _measured(self, event: Mapping[str, Any], journal: Journal) -> None:
-        seen = from_json(BenchResult, journal.heat_file(event))
+        seen = _read_heat(journal.heat_file(event), str(event["sha256"]))
         good = {n for n, (word, _) in event["results"].items() if word == "pass"}
         slots = tuple(t for t in seen.slots if seen.names[t.candidate] in good)
         where = tuple(map(str, event["environment"]))

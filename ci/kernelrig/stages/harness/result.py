@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -309,6 +310,8 @@ def _odd_number(value: object, name: str = "") -> tuple[str, str] | None:
             return None
         return "", f"is {value:g}, beyond what an output, a time or a power can be"
     if isinstance(value, tuple):
+        if name == "sampled" and value and isinstance(value[0], tuple) and _are_sound(value):
+            return None
         return next((odd for held in value if (odd := _odd_number(held, name))), None)
     if isinstance(value, dict):
         named = [(_shown(key), held) for key, held in value.items()]
@@ -320,6 +323,12 @@ def _odd_number(value: object, name: str = "") -> tuple[str, str] | None:
         if odd := _odd_number(held, field):
             return f".{field}{odd[0]}", odd[1]
     return None
+
+
+def _are_sound(rows: tuple[tuple[int, ...], ...]) -> bool:
+    """Return whether all numbers of what was sampled are within the limits of any."""
+    numbers = list(itertools.chain.from_iterable(rows))
+    return not numbers or -_LARGEST <= min(numbers) <= max(numbers) <= _LARGEST
 
 
 @functools.cache

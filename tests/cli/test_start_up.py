@@ -55,6 +55,18 @@ HEAVY = {"asyncssh", "fabric", "networkx", "numpy", "paramiko", "pydantic", "ric
 def test_listing_the_tasks_imports_nothing_that_a_task_needs(tmp_path: Path) -> None:
     found = imported(tmp_path, "--list")
     assert found.isdisjoint(HEAVY | {"kernelrig.model", "kernelrig.run"})
+    assert found.isdisjoint({"yaml", "invoke.vendor.yaml.loader"})
+
+
+def test_what_invoke_reads_of_its_yaml_is_read(tmp_path: Path) -> None:
+    (tmp_path / "fabric.yaml").write_text("user: [a, b]\n")
+    code = (
+        "import sys, kernelrig.cli; from invoke import Config;"
+        " config = Config(runtime_path=sys.argv[1], lazy=True); config.load_runtime();"
+        " config.merge(); print(config.user)"
+    )
+    done = run_process([sys.executable, "-c", code, tmp_path / "fabric.yaml"])
+    assert (done.exit_code, done.stdout) == (0, "['a', 'b']\n"), done.stderr
 
 
 def test_a_run_without_a_disassembly_to_read_imports_no_graphs(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kernelrig import lazy_exports
+from kernelrig.cli.unread_yaml import leave_unread
 
 if TYPE_CHECKING:
     from kernelrig.cli.project import use_root
@@ -16,4 +17,5 @@ if TYPE_CHECKING:
 
 __all__ = ["ns", "use_root"]
 
+leave_unread()
 __getattr__ = lazy_exports(__name__)

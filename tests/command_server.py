@@ -166,6 +166,7 @@ class _Asked:
         sys.stdout = os.fdopen(1, "w", closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        tempfile.tempdir = None  # TMPDIR is looked at anew
 
         from kernelrig.terminal import log
 

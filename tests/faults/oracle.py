@@ -77,9 +77,8 @@ def follow_advice(site: Site, answer: Answer, found: Findings) -> Answer:
                 found.wrong.append(f"exit 6 and launched: {launched}, but:\n{heard}")
             if not launched:
                 break
-        with site.start("collect", run_id) as call:
-            answer = call.end()
-            check_sentences(answer, found)
+        answer = site.ask("collect", run_id)
+        check_sentences(answer, found)
     return answer
 
 
@@ -181,8 +180,7 @@ def check_the_next_run(site: Site, found: Findings) -> None:
     for script in site.faults.glob("*.sh"):
         script.unlink()
     site.plan = "faults"
-    with site.start_test() as call:
-        answer = call.end()
+    answer = site.ask_for_a_test()
     check_sentences(answer, found)
     if answer.exit_code != 0:
         found.wrong.append(f"the next run exits with {answer.exit_code}:\n{answer.stderr}")

@@ -19,8 +19,8 @@ from kernelrig.files.rundir import write_atomic
 from kernelrig.model import Remote
 
 from tests.e2e.host import LoopbackHost, await_that
-from tests.e2e.project import Project, make_project
-from tests.faults.call import Call
+from tests.e2e.project import Answer, Project, make_project
+from tests.faults.call import LIMIT_S, Call
 from tests.faults.proxy import Proxy
 from tests.remote.sshd_fixture import Sshd, start_again
 from tests.small_disk import SmallDisk
@@ -78,6 +78,14 @@ class Site:
 
     def start_test(self) -> Call:
         return self.start(*TEST, "--plan", self.plan)
+
+    def ask(self, *words: str) -> Answer:
+        """Type what comes after the fault, and wait for its end."""
+        patient = replace(self.project, limit_s=LIMIT_S)
+        return patient.invoke(*words, env={"TMPDIR": str(self.tmp)})
+
+    def ask_for_a_test(self) -> Answer:
+        return self.ask(*TEST, "--plan", self.plan)
 
     def run_folder(self, run_id: str) -> Path:
         return self.project.root / "artifacts/runs" / run_id

@@ -212,6 +212,20 @@ def test_another_kernel_in_the_report_is_an_error_that_names_it(
     )
 
 
+@pytest.mark.parametrize(
+    ("pattern", "title"),
+    [("", "profile of launch 3"), ("transpose", "profile of transpose")],
+)
+def test_a_plain_program_may_name_a_part_of_its_kernels_name_or_none(
+    pattern: str, title: str, tmp_path: Path, ncu_report: Path
+) -> None:
+    plain = replace(KERNEL, level=0, kernel_regex=pattern)
+    record = read(tmp_path, ncu_report, kernel=plain)
+    assert record.verdict.outcome is Outcome.PASS
+    (check,) = (c for c in record.checks if c.name == title)
+    assert check.verdict.summary.startswith("one launch of slow_transpose profiled")
+
+
 def test_more_launches_than_were_asked_for_are_an_error(tmp_path: Path, ncu_report: Path) -> None:
     record = read(
         tmp_path, ncu_report, report="launches", profiling=own(asking("smsp__inst_executed.sum"))

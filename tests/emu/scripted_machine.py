@@ -34,7 +34,7 @@ class Unknown(tuple[SimpleNamespace, ...]):
 
 
 class Program:
-    function = SimpleNamespace(instructions=Unknown(), params=())
+    function = SimpleNamespace(instructions=Unknown(), params=(), labels=())
 
     def where(self, at: int) -> SourcePlace:
         frame = Frame("kernel.cu", at, "k")

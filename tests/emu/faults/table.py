@@ -48,7 +48,11 @@ BY_TEXT_ALONE = frozenset({
     ("product", "after_thread_sync missing before the ld"),
     ("pair", "after_thread_sync missing before the ld"),
     ("pair", "wait::ld missing"),
+    ("product", "after_thread_sync missing before the mma"),
+    ("product", "before_thread_sync missing"),
     ("threads", "plain stores of one value where all count"),
+    ("threads", "no acquire behind the ticket"),
+    ("threads", "an acquire fence of the CTA only"),
 })  # fmt: skip
 """Faults that PTX forbids, and of which no hardware is known to show them. (That the count is wrong
 is a mismatch of its own.)"""
@@ -191,7 +195,9 @@ THREADS = tuple(
          "ld.global.nc.u32 %r34, [%rd2+256];", "race"),
         ("no release before the ticket", "release", "", "race", ("sum first", "sum second")),
         ("no acquire behind the ticket", "acquire", "", "race", ("sum first", "sum second")),
-        ("fences of the CTA only", "acquire", "fence.acq_rel.cta;", "race",
+        ("a release fence of the CTA only", "release", "fence.acq_rel.cta;", "race",
+         ("sum first", "sum second")),
+        ("an acquire fence of the CTA only", "acquire", "fence.acq_rel.cta;", "race",
          ("sum first", "sum second")),
         ("the ticket is taken before all have written", "all written", "", "race",
          ("sum first", "sum second")),

@@ -121,9 +121,17 @@ def test_a_warp_barrier_behind_the_wait_of_one_lane_makes_it_the_warps() -> None
 
 
 def given_back(
-    *, waits: bool = True, before: bool = True, meets: bool = True, after: bool = True
+    *,
+    waits: bool = True,
+    before: bool = True,
+    meets: bool = True,
+    after: bool = True,
+    ordered: bool = False,
 ) -> Pair:
-    """A warp loads, one lane releases the accumulator, and a product overwrites it."""
+    """A warp loads, one lane releases the accumulator, and a product overwrites it. `ordered`: the
+    arrival releases and the wait acquires.
+    """
+    sems = ("release", "acquire") if ordered else ("relaxed", "relaxed")
     pair = Pair()
     op = pair.load()
     if waits:
@@ -132,8 +140,8 @@ def given_back(
         pair.before(1)
     if meets:
         pair.play.tell("warp_synced", 1)
-    pair.play.arrive((1, 0), pair.released, sem="relaxed", scope="cluster")
-    pair.play.wait((0, 0), pair.released, sem="relaxed", scope="cluster")
+    pair.play.arrive((1, 0), pair.released, sem=sems[0], scope="cluster")
+    pair.play.wait((0, 0), pair.released, sem=sems[1], scope="cluster")
     if after:
         pair.after((0, 0))
     pair.multiply()
@@ -148,6 +156,18 @@ def test_an_accumulator_is_given_back_through_relaxed_arrivals() -> None:
 def test_each_step_of_giving_it_back_is_needed(missing: str) -> None:
     pair = given_back(**{missing: False})
     assert set(pair.play.kinds) == {"race"}
+
+
+@pytest.mark.parametrize("missing", ["before", "after"])
+def test_threads_that_synchronise_need_the_fences_by_the_text_alone(missing: str) -> None:
+    play = given_back(**{missing: False}, ordered=True).play
+    assert (play.kinds, play.warnings) == ([], ["race"])
+    assert f"with no tcgen05.fence::{missing}_thread_sync" in play.messages[0]
+
+
+@pytest.mark.parametrize("missing", ["waits", "meets"])
+def test_threads_that_synchronise_need_what_is_no_fence(missing: str) -> None:
+    assert set(given_back(**{missing: False}, ordered=True).play.kinds) == {"race"}
 
 
 def test_an_arrival_of_one_lane_speaks_for_no_other_lanes_wait() -> None:

@@ -288,9 +288,14 @@ def test_a_release_is_read_by_an_acquire() -> None:
     assert flagged("release", "acquire").kinds == []
 
 
-@pytest.mark.parametrize(("write", "read"), [("relaxed", "acquire"), ("release", "relaxed")])
-def test_a_relaxed_flag_orders_nothing_but_itself(write: str, read: str) -> None:
-    assert flagged(write, read).kinds == ["race"]
+def test_a_relaxed_write_of_a_flag_releases_nothing() -> None:
+    assert flagged("relaxed", "acquire").kinds == ["race"]
+
+
+def test_a_relaxed_read_of_a_flag_acquires_nothing_by_the_text() -> None:
+    play = flagged("release", "relaxed")
+    assert (play.kinds, play.warnings) == ([], ["race"])
+    assert "acquires nothing without a fence" in play.machine.findings[0].message
 
 
 def test_a_flag_of_cta_scope_between_ctas_is_a_race_itself() -> None:
@@ -346,8 +351,26 @@ def test_a_weak_read_races_with_each_atomic_it_does_not_know() -> None:
     play = Play(ctas=3, warps=1)
     play.atomic((0, 0))
     play.atomic((1, 0))
-    play.load((1, 0), 0, space="global")
-    assert play.kinds == ["race"]
+    play.load((2, 0), 0, space="global")
+    assert play.kinds == ["race", "race"]
+
+
+def test_a_weak_read_behind_an_atomic_knows_what_that_observed() -> None:
+    for sets, found in ((play_atomic, []), (play_relaxed, ["race"])):
+        play = Play(ctas=3, warps=1)
+        play.atomic((0, 0))
+        sets(play)
+        play.load((1, 0), 0, space="global")
+        assert play.kinds == found
+
+
+def play_atomic(play: Play) -> None:
+    play.atomic((1, 0))
+
+
+def play_relaxed(play: Play) -> None:
+    """A store observes nothing."""
+    play.store((1, 0), 0, space="global", sem="relaxed", scope="gpu")
 
 
 def test_atomics_of_a_narrow_scope_race_between_ctas() -> None:
@@ -485,4 +508,5 @@ def test_lanes_that_saw_different_variables_synchronise(fences: bool) -> None:
         play.tell("fenced", 1, "acquire", "gpu")
     for lane in (0, 1):
         play.load((1, lane), 256 + 4 * lane, space="global")
-    assert set(play.kinds) == (set() if fences else {"race"})
+    assert play.kinds == []
+    assert set(play.warnings) == (set() if fences else {"race"})

@@ -62,6 +62,14 @@ def test_what_the_place_of_a_cta_gives_is_the_same_in_its_threads_alone() -> Non
     assert ("grid-not-synchronised", "error") in rules(body, ctas=2)
 
 
+@pytest.mark.parametrize("store", ["st.global.u32 [%rd0], 0;", "ld.global.u32 %r2, [%rd0];"])
+def test_who_is_behind_one_of_the_writes_alone_races_with_the_other(store: str) -> None:
+    # Whichever CTA comes first, the other one's write may still be under way.
+    body = "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p0, %r1, 1; st.global.u32 [%rd0], 1;"
+    assert rules(body) == SAME
+    assert ("grid-not-synchronised", "error") in rules(body + "bar.sync 0; @%p0 " + store)
+
+
 def test_a_flag_that_others_read_meanwhile_is_an_error() -> None:
     body = "ld.global.u32 %r1, [%rd0]; st.global.u32 [%rd0], 1;"
     assert ("grid-not-synchronised", "error") in rules(body)

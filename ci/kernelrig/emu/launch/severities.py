@@ -34,6 +34,8 @@ SHOWN_BY_HARDWARE: Mapping[str, Shows] = {
     "tensor-fence-after-wait": "no",
     "tensor-lanes-unnamed": "no",
     "same-value-not-ordered": "no",
+    "acquire-fence-missing": "no",
+    "tensor-wait-without-fence": "no",
     "commit-to-an-exited-cta": "no",
 }
 """What is known; of any other rule it is unknown."""

@@ -18,6 +18,7 @@ from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import LANE_BITS
 from kernelrig.emu.observe.clocks import ROWS, AsyncOperation, Cluster, Warp
 from kernelrig.emu.observe.conflicts import Reported, Reports
+from kernelrig.emu.observe.unacquired import Hint
 from kernelrig.errors import CiError
 
 CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL = range(5)
@@ -40,6 +41,10 @@ class Found(ctypes.Structure):
         ("columns", ctypes.c_int32),
         ("number", ctypes.c_int32),
         ("alike", ctypes.POINTER(ctypes.c_int32)),
+        ("hints", ctypes.POINTER(ctypes.c_int32)),
+        ("relaxed_at", ctypes.c_int32),
+        ("warnings", ctypes.c_int32),
+        ("of_one_value", ctypes.c_int32),
     )
 
 
@@ -237,6 +242,7 @@ class NativeReports:
         """Report conflicts; of those that are known by what the core says of them, only count."""
         region: Any = _region(machine, found)
         access: Any = None
+        self._reports.relaxed_at = found.relaxed_at
         for index in range(found.count):
             granule = found.granules[index]
             name = self._reports.object_at(region, granule, SPACES[found.space])
@@ -244,11 +250,15 @@ class NativeReports:
             known = self._known.get(key)
             if known is not None:
                 self._reports.report_again(known, found.number, found.bits)
-                continue
-            access = access or _Access(self.records, found, self._wait)
-            granules: Any = [granule]
-            wrong = [(found.codes[index], 0)]
-            (self._known[key],) = self._reports.report(region, access, granules, wrong)
+            else:
+                access = access or _Access(self.records, found, self._wait)
+                granules: Any = [granule]
+                wrong = [(found.codes[index], 0)]
+                hint = Hint(found.hints[index])
+                (known,) = self._reports.report(region, access, granules, wrong, hint)
+                self._known[key] = known
+            found.warnings += not known.counts
+            found.of_one_value |= known.of_one_value
 
 
 def _region(machine: Machine, found: Found) -> _Region:

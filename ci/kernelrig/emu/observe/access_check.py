@@ -17,7 +17,8 @@ from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
-from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
+from kernelrig.emu.observe.access_records import ATOMIC, LANE_BITS, AccessRecords
+from kernelrig.emu.observe.atomic_chains import AtomicChains
 from kernelrig.emu.observe.clocks import ALL, LEVELS, MOST_OPERATIONS, Cluster, Warp, lanes_of
 from kernelrig.emu.observe.codes import codes_of
 from kernelrig.emu.observe.conflicts import Reports
@@ -53,6 +54,9 @@ class AccessCheck(Hooks):
         self.warps: list[Warp] = []
         self.regions = Regions(self.records)
         self.variables: dict[tuple[str, int], Sync] = {}
+        self.chains = AtomicChains(self.records)
+        self.relaxed: dict[int, int] = {}
+        """CTA -> its last instruction that saw a release and acquired nothing."""
         self.wrong = self.advised = 0  # of all regions of the run
         self._non_coherent = False
 
@@ -113,6 +117,7 @@ class AccessCheck(Hooks):
                     view.least,
                 )
                 access.copied = view.copied
+                access.atomic = atomic and write
                 record = self._record(access, warp.column, warp.time)
                 self._by_threads(access, warp, record, flat, numbers, non_coherent)
             # A weak write ends the chain of a variable: what a release left there is not read any
@@ -128,9 +133,11 @@ class AccessCheck(Hooks):
                 strong += [(warp, (space, at), lanes_at) for at, lanes_at in places.items()]
         if strong:
             kind = "relaxed" if sem == "volatile" else sem
-            self.synchronise(strong, (write, atomic, kind, level))
+            self.synchronise(strong, (write, atomic, kind, level), batch.at)
 
-    def synchronise(self, strong: list[StrongAccess], how: tuple[bool, bool, str, int]) -> None:
+    def synchronise(
+        self, strong: list[StrongAccess], how: tuple[bool, bool, str, int], at: int
+    ) -> None:
         raise NotImplementedError
 
     def _by_threads(
@@ -153,13 +160,18 @@ class AccessCheck(Hooks):
                     region.unwritten.append((record, mine, lanes, access.size, non_coherent))
                     continue
                 self._recall(region)
+            if region.lines is not None and access.write:
+                region.lines.written(mine, access.cta)
+            elif region.lines is not None and not access.level:
+                region.lines.read(mine, access.cta)
             if self._plainly_read(region, access, warp, record, mine, lanes):
                 continue
             granules, codes, own = codes_of(region, access, record, mine, lanes)
             if non_coherent:
                 self._check_non_coherent(region, access, granules, codes)
                 continue
-            self._check(region, access, granules, codes, own + warp.column * (own >= 0))
+            one = int(mine[0]) if access.space == "global" and len(mine) == 1 else -1
+            self._check(region, access, granules, codes, own + warp.column * (own >= 0), one=one)
 
     def _plainly_read(
         self, region: Region, access: Access, warp: Warp, record: int, flat: Array, lanes: Array
@@ -189,7 +201,7 @@ class AccessCheck(Hooks):
             known = records[key] = self.records.add(
                 access.who,
                 (access.cluster.number, column, time, access.asynchronous, access.at, access.cta,
-                 access.level, int(access.write), access.size),
+                 access.level, ATOMIC if access.atomic else int(access.write), access.size),
                 asks=access.operation is not None and access.operation.waits is not None,
             )  # fmt: skip
         return known
@@ -204,6 +216,8 @@ class AccessCheck(Hooks):
             if lanes is None:
                 region.note_read(region.run(flat, size), record << LANE_BITS, who.column, UNORDERED)
                 continue
+            if region.lines is not None and not records.level[record]:
+                region.lines.read(flat, who.cta)
             bits = int(np.bitwise_or.reduce(np.left_shift(1, lanes.astype(np.int64))))
             access = Access(who, who.cluster.nothing, {}, "global", size, False, 0, 0, bits)
             granules, codes, own = codes_of(region, access, record, flat, lanes)
@@ -313,7 +327,9 @@ class AccessCheck(Hooks):
         codes: Array | int,
         own: Array | int,
         piece: object = None,
+        one: int = -1,
     ) -> None:
+        """`one`: the flat byte of global memory, where a single lane accesses."""
         watch: set[int] | None = None
         watched = access.asynchronous and access.space != "tensor" and self.pairs
         if watched and not _is_enough(region.advised, self.advised):
@@ -325,6 +341,7 @@ class AccessCheck(Hooks):
         strict = judge
         if access.level or watch is not None:
             strict = OrderCheck(records, access, piece, 0, several=self.several)
+        before: tuple[Array, Array] | None = None
         if not access.write:
             wrong = region.read(granules, codes, own, judge, strict)
         elif access.level:
@@ -333,10 +350,20 @@ class AccessCheck(Hooks):
             codes = np.broadcast_to(np.asarray(codes, np.int32), granules.shape)
             wrong = region.write_strongly(granules, codes, own, judge, strict)
         else:
+            if not access.operation and not isinstance(granules, slice):
+                before = region.before(granules)
             wrong = region.write(granules, codes, own, judge)
+        if wrong and one >= 0 and not access.operation:
+            wrong = [each for each in wrong if not self.chains.is_observed(access, one, each[0])]
         if wrong:
-            self._count(region, len(wrong))
-            self.reports.report(region, access, granules, wrong)
+            self.reports.relaxed_at = self.relaxed.get(access.cta, -1)
+            reported = self.reports.report(region, access, granules, wrong)
+            self._count(region, sum(each.counts for each in reported))
+            # Who is ordered behind the later write alone races with the earlier one: where that is
+            # no error by itself, it must not be forgotten.
+            if before is not None and any(each.of_one_value for each in reported):
+                assert not isinstance(granules, slice)
+                region.keep(granules, before, own, judge)
         if watch:
             region.advised += len(watch)
             self.advised += len(watch)

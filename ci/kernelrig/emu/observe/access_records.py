@@ -16,6 +16,8 @@ from kernelrig.emu.numerics.arrays import LANES, Array
 
 LANE_BITS = 5
 NEVER = np.int32(2**31 - 1)
+ATOMIC = 2
+"""`write` of an access that reads and writes at once; of other writes it is 1."""
 
 
 @dataclass(slots=True)

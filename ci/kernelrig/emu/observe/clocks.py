@@ -37,6 +37,8 @@ instructions are ordered by their own fences (9.7.16.6). Each row is one kind of
     TENSOR    tcgen05 operations that are complete or issued, for one that follows
     ORDERED   the same as published by fence::before or commit, not yet taken by fence::after
     DIRECT    operations whose completion a thread of this CTA has waited for itself
+    PERFORMED what a fence of gpu scope, or a release, made others see, and a relaxed access of this
+              thread, or of one that it is ordered behind, came after: no order by PTX's text
 
 What is known of a cluster is an array (ROWS, columns). Arrays are never written once another view
 may hold them: lanes of a warp that know the same share one `View`, which is nearly always one for
@@ -54,8 +56,8 @@ import numpy as np
 from kernelrig.emu.machine.findings import Wait
 from kernelrig.emu.numerics.arrays import LANES, Array
 
-SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT = range(6)
-ROWS = 6
+SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED = range(7)
+ROWS = 7
 FIRST_OPERATIONS = 256
 MOST_OPERATIONS = 8192
 """Columns of operations in a cluster, unless more are in flight at once."""
@@ -174,7 +176,8 @@ class Fenced:
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
     """What some lanes know. `shared`, `global_` and `ordered` are the times at which each of them
-    fenced its own accesses last: what it knows of itself, and not of the lanes that share the view.
+    fenced its own accesses last: what it knows of itself, and not of the lanes that share the view;
+    `performed` is the same of its last release fence of gpu scope.
     `copied` is up to when it has waited for its own copies; `copied_shared` and `copied_global` are
     the same at its last proxy fence.
 
@@ -186,6 +189,7 @@ class View:
     shared: int = 0
     global_: int = 0
     ordered: int = 0
+    performed: int = 0
     copied: int = 0
     copied_shared: int = 0
     copied_global: int = 0
@@ -269,6 +273,8 @@ class Warp:
             clock[GLOBAL, where] = np.maximum(clock[GLOBAL, where], view.global_)
         if view.ordered:
             clock[ORDERED, where] = np.maximum(clock[ORDERED, where], view.ordered)
+        if view.performed:
+            clock[PERFORMED, where] = np.maximum(clock[PERFORMED, where], view.performed)
         if view.copied:
             own: Any = self._where(lanes, self.cluster.copies)
             for row, until in (
@@ -285,6 +291,16 @@ class Warp:
             where: Any = self._where(lanes)
             row[where] = np.maximum(row[where], view.ordered)
         return row
+
+    def performed(self, lanes: int, view: View, *, releases: bool) -> Known:
+        """Return what others may see once they see a strong write of `lanes`: in PERFORMED."""
+        found: Known = {}
+        for cluster, clock in self.published(lanes, view).items():
+            row = np.maximum(clock[PERFORMED], clock[SAME]) if releases else clock[PERFORMED]
+            if row.any():
+                found[cluster] = np.zeros_like(clock)
+                found[cluster][PERFORMED] = row
+        return found
 
     def _where(self, lanes: int, base: int = 0) -> slice | list[int]:
         first = base + self.column

@@ -10,11 +10,13 @@ from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.region_names import RegionNames
 from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
-from kernelrig.emu.observe.clocks import ORDERED, SAME, AsyncOperation, Warp
+from kernelrig.emu.observe.clocks import ORDERED, PERFORMED, SAME, AsyncOperation, Warp
 from kernelrig.emu.observe.order_check import Access
 from kernelrig.emu.observe.shadow import Region, Where, Wrong
 from kernelrig.emu.observe.stored_constants import StoredConstants
+from kernelrig.emu.observe.unacquired import Branches, Hint, tensor_hint
 from kernelrig.model.frame import Frame
+from kernelrig.ptx.rules import ISA_RULES
 
 TENSOR_COLUMNS = 512
 
@@ -85,19 +87,23 @@ def object_in(region: Region, granule: int, space: str, names: RegionNames) -> s
     return region.name
 
 
-def is_seen(records: AccessRecords, code: int, clock: Array | None) -> bool:
-    """Say whether `clock` has that access, whatever the proxies."""
+def is_seen(records: AccessRecords, code: int, clock: Array | None, row: int = SAME) -> bool:
+    """Say whether a row of `clock` has that access; by SAME, whatever the proxies."""
     _, columns = records.threads(code)
     need = records.entries[code >> LANE_BITS].time
     if clock is None or max(columns) >= clock.shape[1]:
         return False
-    return bool((clock[SAME, columns] >= need).all())
+    return bool((clock[row, columns] >= need).all())
 
 
-def rule_of(before: Side, now: Side, space: str, ordered: bool, tensor_waited: bool) -> str:
+def rule_of(
+    before: Side, now: Side, space: str, ordered: bool, tensor_waited: bool, hint: Hint
+) -> str:
     """Return the rule of kernelrig.ptx.rules whose breach leaves the two unordered."""
     first = before.operation
     if space == "tensor" and first:
+        if hint & Hint.WAITED:
+            return "tensor-wait-without-fence"
         if first.name.startswith("tcgen05.ld"):
             return "load-not-waited"
         if first.name.startswith("tcgen05.st"):
@@ -140,12 +146,23 @@ class Reports:
         self._objects: dict[tuple[str, int, int], str] = {}
         self._sides: dict[int, Side] = {}
         self._stored: StoredConstants | None = None
+        self._branches: Branches | None = None
+        self.relaxed_at = -1
+        """The last instruction of the CTA that saw a release, and acquired nothing; -1 for none."""
 
     def report(
-        self, region: Region, access: Access, granules: Where, wrong: Wrong
+        self,
+        region: Region,
+        access: Access,
+        granules: Where,
+        wrong: Wrong,
+        hint: Hint | None = None,
     ) -> list[Reported]:
-        """Report accesses (code and element of each) that are not ordered before this one."""
+        """Report accesses (code and element of each) that are not ordered before this one. `hint`
+        is looked up where it is not given.
+        """
         reported = []
+        given = hint
         now = Side(access.who, access.write, access.at, access.bits)
         for code, element in wrong:
             before = self._side(code)
@@ -157,13 +174,21 @@ class Reports:
             taken = access.space == "tensor" and bool(
                 access.clock[ORDERED, entry.column] >= entry.time
             )
-            rule = rule_of(before, now, access.space, ordered, taken)
             granule = _number(granules, element)
+            hint = _hint(region, access, before, granule) if given is None else given
+            rule = rule_of(before, now, access.space, ordered, taken, hint)
             name = self.object_at(region, granule, access.space)
             how = "ordered, but through different proxies" if ordered else "nothing orders them"
-            if not ordered and self._of_one_value(before, now):
+            if rule == "tensor-wait-without-fence":
+                missing = "after" if hint & Hint.FENCED_BEFORE else "before"
+                how = f"waited for, with no tcgen05.fence::{missing}_thread_sync between them"
+            elif not ordered and self._of_one_value(before, now):
                 rule = "same-value-not-ordered"
                 how += "; both write the same value"
+            elif self._is_performed(before, now, code, clock, access.space):
+                told, harmless = self._unacquired(now, hint)
+                rule = "acquire-fence-missing" if harmless else rule
+                how += told
 
             def text(
                 before: Side = before, now: Side = now, granule: int = granule, how: str = how
@@ -185,6 +210,32 @@ class Reports:
             self._stored = StoredConstants(function)
         of_a_cta = before.who.place[0] == now.who.place[0]
         return self._stored.are_same(before.at, now.at, of_a_cta=of_a_cta)
+
+    def _is_performed(
+        self, before: Side, now: Side, code: int, clock: Array | None, space: str
+    ) -> bool:
+        """Whether a relaxed access came after `before` was fenced, and `now` behind that."""
+        return (
+            space == "global"
+            and not (before.operation or now.operation)
+            and is_seen(self.records, code, clock, PERFORMED)
+        )
+
+    def _unacquired(self, now: Side, hint: Hint) -> tuple[str, bool]:
+        """Return the words for an acquire fence that is missing, and whether that does no harm."""
+        assert self.machine
+        where = ""
+        if self.relaxed_at >= 0:
+            where = f" at {self.machine.program.where(self.relaxed_at).text}"
+        text = f"; the relaxed read{where} that sees the release acquires nothing without a fence"
+        if hint & Hint.STALE:
+            return f"{text}, and the line may be in this SM's L1 cache as it was read before", False
+        function = self.machine.program.function
+        if self._branches is None or self._branches.function is not function:
+            self._branches = Branches(function)
+        if self._branches.follows_directly(now.at):
+            return f"{text}, and no branch or barrier waits for its value", False
+        return text, True
 
     def report_again(self, known: Reported, warp: int, lanes: int) -> None:
         """Count a pair of statements that is reported, by lanes of a warp on the machine."""
@@ -297,6 +348,24 @@ class Reported:
     at: int
     same: tuple[object, ...]
     context: Context
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is an error: of these alone there may be enough in a region."""
+        return ISA_RULES[self.context.rule].severity == "error"
+
+    @property
+    def of_one_value(self) -> bool:
+        return self.context.rule == "same-value-not-ordered"
+
+
+def _hint(region: Region, access: Access, before: Side, granule: int) -> Hint:
+    if access.space == "tensor":
+        return tensor_hint(before.who, access.who)
+    if region.lines is None or access.write or access.level:
+        return Hint.NONE
+    stale = region.lines.is_stale(region.start + (granule << region.shift))
+    return Hint.STALE if stale else Hint.NONE
 
 
 def _early(wait: Wait | None) -> tuple[Frame, ...]:

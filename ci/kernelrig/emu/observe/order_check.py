@@ -39,6 +39,7 @@ class Access:
     __slots__ = (
         "asynchronous",
         "at",
+        "atomic",
         "bits",
         "clock",
         "cluster",
@@ -76,6 +77,7 @@ class Access:
         self.least = {} if least is None else least
         self.copied = 0
         self.issued = int(NEVER)
+        self.atomic = False
 
 
 class OrderCheck:

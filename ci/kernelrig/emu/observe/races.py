@@ -17,7 +17,7 @@ from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
 from kernelrig.emu.observe import view_changes
 from kernelrig.emu.observe.access_check import AccessCheck, StrongAccess
 from kernelrig.emu.observe.clocks import LEVELS, Cluster, Warp, lanes_of
-from kernelrig.emu.observe.release_acquire import Sync, acquire, release, sync_warp
+from kernelrig.emu.observe.release_acquire import Sync, acquire, perform, release, sync_warp
 
 MOST_INSTANCES = 1024
 
@@ -201,7 +201,9 @@ class Races(AccessCheck):
         warp.change(lanes, view_changes.complete(warp, [op.clock for op in ops], read))
 
     # Strong accesses: what they carry.
-    def synchronise(self, strong: list[StrongAccess], how: tuple[bool, bool, str, int]) -> None:
+    def synchronise(
+        self, strong: list[StrongAccess], how: tuple[bool, bool, str, int], at: int
+    ) -> None:
         """Lanes of some warps accessed variables by one instruction.
 
         Sibling lanes inherit nothing from each other: all of them acquire before any releases (PTX
@@ -213,26 +215,35 @@ class Races(AccessCheck):
         releases = sem in ("release", "acq_rel")
         # All lanes acquire before any releases: siblings inherit nothing from one another.
         if not write or atomic:
-            self._acquire(strong, reads, level)
+            self._acquire(strong, reads, level, at)
         if not write:
             return
+        shared = strong[0][1][0] == "shared"  # all are of one space
+        if atomic and level >= LEVELS["gpu"] and not shared:
+            self.chains.goes_on([(warp, key[1], bits) for warp, key, bits in strong])
         users: dict[tuple[str, int], set[int]] = {}
         for warp, key, bits in strong:
             if not atomic:  # a write that is no read-modify-write ends the chain, PTX 8.9.2
                 self.variables.pop(key, None)
+            if not ((atomic and level >= LEVELS["gpu"]) or shared):
+                self.chains.breaks(key[1])
             if releases or any(view.fenced for _, view in warp.parts(bits)):
                 sync = self.variables.setdefault(key, Sync())
                 release(warp, bits, sync, "release" if releases else "relaxed", level)
+                if level >= LEVELS["gpu"]:
+                    perform(warp, bits, sync, releases=releases)
             users.setdefault(key, set()).add(warp.number)
         # Where several warps hit a variable at once, each may have been the last.
         if atomic:
-            self._acquire([s for s in strong if len(users[s[1]]) > 1], reads, level)
+            self._acquire([s for s in strong if len(users[s[1]]) > 1], reads, level, at)
         if releases:
             for warp in {warp.number: warp for warp, _, _ in strong}.values():
                 warp.tick()
 
-    def _acquire(self, strong: list[StrongAccess], sem: str, level: int) -> None:
+    def _acquire(self, strong: list[StrongAccess], sem: str, level: int, at: int) -> None:
         for warp, key, bits in strong:
             sync = self.variables.get(key)
             if sync:
+                if sem == "relaxed" and sync.performed:
+                    self.relaxed[warp.cta] = at
                 acquire(warp, bits, sync, sem, level, cap=True)

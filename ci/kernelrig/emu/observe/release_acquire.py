@@ -36,10 +36,11 @@ class Sync:
     Scopes must include each other (PTX 8.7): `near` is for the CTA of the releasing thread, `wide`
     for its cluster if both scopes include it, `far` for all. `ended` are completions of
     operations: they reach any scope (complete_tx is release.cluster). `order` is that of tcgen05
-    operations, which relaxed arrivals carry too.
+    operations, which relaxed arrivals carry too. `performed`, of a variable alone, is what a
+    relaxed read of it comes after on hardware: it acquires nothing by the text.
     """
 
-    __slots__ = ("ended", "far", "near", "order", "wide")
+    __slots__ = ("ended", "far", "near", "order", "performed", "wide")
 
     def __init__(self) -> None:
         self.near: dict[int, Known] = {}
@@ -47,6 +48,7 @@ class Sync:
         self.far: Known = {}
         self.ended: Known = {}
         self.order: dict[int, Array] = {}
+        self.performed: Known = {}
 
     def publish(self, warp: Warp, known: Known, level: int) -> None:
         self.near[warp.cta] = join(self.near.get(warp.cta), known)
@@ -102,12 +104,19 @@ def release(warp: Warp, bits: int, sync: Sync, sem: str, level: int) -> None:
             sync.publish(warp, known, min(level, fenced.level))
 
 
+def perform(warp: Warp, bits: int, sync: Sync, *, releases: bool) -> None:
+    """Note with a strong write of gpu scope what its thread, or others before it, have fenced."""
+    for lanes, view in warp.parts(bits):
+        sync.performed = join(sync.performed, warp.performed(lanes, view, releases=releases))
+
+
 def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool = False) -> None:
     """Let lanes acquire what was published; with relaxed semantics, a later acquire fence does.
 
     `cap`: the scope of such a fence is limited to that of this read; not so for mbarriers.
     """
     order = sync.order.get(warp.cluster.number)
+    performed = sync.performed if cap and sem == "relaxed" and level >= LEVELS["gpu"] else {}
     # A relaxed read takes nothing yet, but an acquire fence behind it does (PTX ISA 8.8): remember
     # what it would take, for each scope that the fence may have.
     known = sync.reach(warp, level) if sem != "relaxed" else {}
@@ -126,6 +135,8 @@ def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool =
                 clock = warp.mine(result).copy()
                 clock[ORDERED, : len(order)] = np.maximum(clock[ORDERED, : len(order)], order)
                 result = replace(result, known={**result.known, warp.cluster.number: clock})
+            if performed:
+                result = replace(result, known=join(result.known, performed))
             if seen:
                 old = dict(view.seen)
                 result = replace(

@@ -25,6 +25,7 @@ import numpy as np
 
 from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords, code_of, shared_code
+from kernelrig.emu.observe.cached_lines import CachedLines
 from kernelrig.emu.observe.readers import Readers
 
 WORD = 2
@@ -76,11 +77,12 @@ class Region:
         self.strong = False  # writes among the reads
         self.non_coherent: Array | None = None  # by ld.global.nc: the codes
         self.readers: Readers | None = None
-        self.wrong = 0  # conflicts
+        self.wrong = 0  # conflicts that are errors
         self.advised = 0  # operations that threads alone order
         self.unwritten: deque[tuple[Any, ...]] | None = (
             deque(maxlen=MOST_REMEMBERED) if lazy else None
         )
+        self.lines = CachedLines(start, size) if lazy else None
 
     def granules(self, starts: Array, size: int, *, aligned: bool = False) -> tuple[Array, int]:
         """Return the granules of `size` bytes at each of `starts`, and how many each has.
@@ -188,18 +190,29 @@ class Region:
         self.strong = True
         # The cheap form of reads has no room for strong writes beside them: give it up here.
         self._plain_reads(where, UNORDERED)
-        rows = self.reads[where].copy()
-        old = self.writes[where].copy()
+        before = self.before(where)
         wrong = self.write(where, codes, own, judge)
-        rows[~_spread(rows, own, strict)] = 0
-        self.reads[where] = rows
         # `strict` knows no moral strength: what it finds unordered has to stay visible to later
         # weak accesses, though it does not race with this one.
-        stay = strict(old, own)
+        self.keep(where, before, own, strict)
+        return wrong
+
+    def before(self, where: Array) -> tuple[Array, Array]:
+        """Return the reads and the write of these granules, as they are now."""
+        return self.reads[where].copy(), self.writes[where].copy()
+
+    def keep(
+        self, where: Array, before: tuple[Array, Array], own: Array | int, judge: Judge
+    ) -> None:
+        """Let what was there `before` a write, and is not ordered before it, stay beside it."""
+        self.strong = True
+        rows, old = before
+        rows[~_spread(rows, own, judge)] = 0
+        self.reads[where] = rows
+        stay = judge(old, own)
         if stay is not None:
             rows = rows[stay]
             self._put(where[stay], old[stay], rows, rows == 0)
-        return wrong
 
     def read(
         self, where: Where, codes: Array | int, own: Array | int, judge: Judge, strict: Judge

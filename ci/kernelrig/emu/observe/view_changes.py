@@ -15,6 +15,7 @@ from kernelrig.emu.observe.clocks import (
     GLOBAL,
     LEVELS,
     ORDERED,
+    PERFORMED,
     SAME,
     SHARED,
     TENSOR,
@@ -66,7 +67,13 @@ def release_fence(warp: Warp, level: int) -> Change:
         wider = tuple(f for f in view.fenced if f.level > level)
         # A wider fence before it still counts for wider scopes; a narrower one is replaced.
         closed = replace(view, fenced=(), seen=())
-        return replace(view, fenced=(*wider, Fenced(level, closed, warp.time)))
+        view = replace(view, fenced=(*wider, Fenced(level, closed, warp.time)))
+        if level < LEVELS["gpu"]:
+            return view
+        known = {cluster: clock.copy() for cluster, clock in view.known.items()}
+        for clock in known.values():
+            np.maximum(clock[PERFORMED], clock[SAME], out=clock[PERFORMED])
+        return replace(view, known=known, performed=warp.time)
 
     return _once(change)
 

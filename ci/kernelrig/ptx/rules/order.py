@@ -97,6 +97,28 @@ ORDER_RULES = (
         "a release and an acquire of .gpu scope that reads it, between them",
     ),
     IsaRule(
+        "acquire-fence-missing",
+        "8.8",
+        "behind a relaxed read that sees a release there is a fence, before what relies on it",
+        "the read alone acquires nothing: by the text what was written before the release is not"
+        " ordered before what follows. No hardware is known to show it where a branch or barrier"
+        " follows the read, and no cache holds the line as it was",
+        "fence.acq_rel.gpu (__threadfence) directly behind the atomic or the relaxed load, in its"
+        " thread, before the barrier that lets the others go on",
+        severity="warning",
+    ),
+    IsaRule(
+        "tensor-wait-without-fence",
+        "9.7.16.6.4",
+        "behind tcgen05.wait::ld or ::st there is a tcgen05.fence::before_thread_sync, and behind"
+        " the barrier a tcgen05.fence::after_thread_sync, before other threads use the columns",
+        "a barrier alone does not order tcgen05 instructions of different threads; compilers leave"
+        " both out (Triton), and no hardware is known to show it",
+        "tcgen05.fence::before_thread_sync behind the wait, the barrier, then"
+        " tcgen05.fence::after_thread_sync",
+        severity="warning",
+    ),
+    IsaRule(
         "same-value-not-ordered",
         "8.7",
         "writes of one value to the same bytes are ordered, or strong",

@@ -51,7 +51,7 @@ void Races::look(const Threads* threads, size_t count, int at, int space, const 
       }
       const Access access{&warp, nullptr, false, &warp.mine(view), view->known.get(),
                           space, size,    write, level,            at,
-                          part,  view->copied, NEVER};
+                          part,  view->copied, NEVER, write && atomic};
       const int record = record_of(access, warp.column, warp.time);
       by_threads(access, warp, record, places, lanes, lane_count, non_coherent);
     });
@@ -71,7 +71,7 @@ void Races::look(const Threads* threads, size_t count, int at, int space, const 
     }
   }
   if (!strong_.empty())
-    synchronise(strong_, space, write, atomic, sem == VOLATILE ? RELAXED : sem, level);
+    synchronise(strong_, space, write, atomic, sem == VOLATILE ? RELAXED : sem, level, at);
 }
 
 int Races::record_of(const Access& access, int column, Time time) {
@@ -80,8 +80,9 @@ int Races::record_of(const Access& access, int column, Time time) {
   if (!known) {
     const Actor& who = *access.who;
     const bool asks = access.operation && access.operation->waits;
+    const int write = access.atomic ? ATOMIC : access.write;
     known = records_.add({who.cluster->number, column, time, 0, access.asynchronous, access.at,
-                          who.cta, access.level, access.write, access.size, 0, asks, access.who});
+                          who.cta, access.level, write, access.size, 0, asks, access.who});
   }
   return known;
 }
@@ -117,6 +118,11 @@ void Races::by_threads(const Access& access, Warp& warp, int record, const int64
       }
       recall(region);
     }
+    if (region.lines && access.write) {
+      region.lines->written(mine, some, access.who->cta);
+    } else if (region.lines && !access.level) {
+      region.lines->read(mine, some, access.who->cta);
+    }
     if (plainly_read(region, access, warp, record, mine, own, some)) continue;
     codes_of(region, access, record, mine, own, some);
     if (non_coherent) {
@@ -125,7 +131,8 @@ void Races::by_threads(const Access& access, Warp& warp, int record, const int64
     }
     for (int32_t& column : own_)
       if (column >= 0) column += warp.column;
-    check(region, access, taken(), {0, codes_.data()}, {0, own_.data()}, nullptr);
+    check(region, access, taken(), {0, codes_.data()}, {0, own_.data()}, nullptr,
+          access.space == SPACE_GLOBAL && some == 1 ? mine[0] : -1);
   }
 }
 
@@ -172,6 +179,8 @@ void Races::recall(Region& region) {
                        unordered);
       continue;
     }
+    if (region.lines && !records_.all[size_t(read.record)].level)
+      region.lines->read(flat.data(), flat.size(), who->cta);
     std::vector<int32_t> lanes;
     for (Mask left = read.lanes; left; left &= left - 1) lanes.push_back(__builtin_ctz(left));
     Access access{};
@@ -378,7 +387,7 @@ bool Races::watches(const Region& region, const Access& access) const {
 
 // What both do. ----------------------------------------------------------------------------------
 void Races::check(Region& region, const Access& access, Where where, Codes codes, Own own,
-                  const Piece* piece) {
+                  const Piece* piece, int64_t one) {
   std::set<Code> advice;
   const bool watched = watches(region, access);
   const OrderCheck order(records_, &access, piece, access.level, several_,
@@ -390,22 +399,34 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
     return where.list ? taken_.place(size_t(element)) : where.start + element;
   };
   wrong_.clear();
+  // What may have to stay beside the write, if that is of a thread.
+  const bool kept = access.write && !access.level && !access.operation;
   if (!access.write) {
     region.read(where, codes, own, order, strict, wrong_);
   } else if (access.level) {
     region.write_strongly(where, codes, own, order, strict, wrong_);
   } else {
+    if (kept) region.before(where, before_);
     region.write(where, codes, own, order, wrong_);
   }
+  if (one >= 0 && !access.operation)
+    wrong_.erase(std::remove_if(wrong_.begin(), wrong_.end(),
+                                [&](const auto& each) {
+                                  return chains_.is_observed(access, one, each.first);
+                                }),
+                 wrong_.end());
   if (!wrong_.empty()) {
-    add_wrong(region, wrong_.size());
     std::vector<Code> before;
     std::vector<int32_t> granules;
     for (const auto& [code, element] : wrong_) {
       before.push_back(code);
       granules.push_back(place(element));
     }
-    tell(CONFLICT, region, access, before, granules);
+    const Found answered = tell(CONFLICT, region, access, before, granules);
+    add_wrong(region, wrong_.size() - size_t(answered.warnings));
+    // Who is ordered behind the later write alone races with the earlier one: where that is no error
+    // by itself, it must not be forgotten.
+    if (kept && answered.of_one_value) region.keep(where, before_, own, order);
   }
   if (!advice.empty()) {
     region.advised += int64_t(advice.size());
@@ -424,7 +445,7 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
 
 // A number for all that a report says of a conflict, but for where it is and who does the later
 // access (observe.conflicts.Reports).
-int32_t Races::alike(const Access& access, Code code) {
+int32_t Races::alike(const Access& access, Code code, int hint) {
   const Record& record = records_.of(code);
   const Actor &before = *record.who, &now = *access.who;
   const Clock* clock = known(record.cluster);
@@ -443,9 +464,13 @@ int32_t Races::alike(const Access& access, Code code) {
                      time_at(access.clock->rows[ORDERED], record.column) >= record.time;
   const bool one_place =
       before.place_cta == now.place_cta && before.place_warp == now.place_warp;
+  bool performed = clock && access.space == SPACE_GLOBAL;
+  for (Mask left = performed ? records_.lanes(code) : 0; left; left &= left - 1)
+    performed &= time_at(clock->rows[PERFORMED], record.column + __builtin_ctz(left)) >= record.time;
   const int64_t bits = ordered | taken << 1 | one_place << 2 | (before.cta == now.cta) << 3 |
                        (before.cluster == now.cluster) << 4 | access.write << 5 |
-                       (access.operation != nullptr) << 6 | (record.write != 0) << 7;
+                       (access.operation != nullptr) << 6 | (record.write != 0) << 7 | performed << 8 |
+                       hint << 9;
   const void* name =
       before.is_operation ? static_cast<const Operation&>(before).name : nullptr;
   return alike_
@@ -455,14 +480,41 @@ int32_t Races::alike(const Access& access, Code code) {
       .first->second;
 }
 
-void Races::tell(int event, const Region& region, const Access& access,
-                 const std::vector<Code>& codes, const std::vector<int32_t>& granules) {
-  if (silent_) return;
+// What is known of a conflict, besides that nothing orders it (observe.unacquired).
+int Races::hint_of(const Region& region, const Access& access, Code code, int32_t granule) const {
+  if (access.space != SPACE_TENSOR) {
+    if (!region.lines || access.write || access.level) return 0;
+    return region.lines->is_stale(region.start + (int64_t(granule) << region.shift())) ? STALE : 0;
+  }
+  const Record& record = records_.of(code);
+  if (!access.operation || !record.who->is_operation) return 0;
+  const auto& before = static_cast<const Operation&>(*record.who);
+  if (!before.waits) return 0;
+  const Operation& now = *access.operation;
+  bool fenced = true;
+  for (int lane = 0; lane < LANES; ++lane) {
+    const Time waited = (*before.waits)[size_t(lane)];
+    const int column = before.issuer_column + lane;
+    const bool own = now.number == before.number && now.issuer_column == column;
+    if (waited == NEVER || !(own || time_at(now.clock.rows[SAME], column) > waited)) return 0;
+    fenced &= own || time_at(now.clock.rows[ORDERED], column) > waited;
+  }
+  return WAITED | (fenced ? FENCED_BEFORE : 0);
+}
+
+Found Races::tell(int event, const Region& region, const Access& access,
+                  const std::vector<Code>& codes, const std::vector<int32_t>& granules) {
+  if (silent_) return {};
   current_ = &access;
-  std::vector<int32_t> numbers;
-  if (event == CONFLICT)
-    for (const Code code : codes) numbers.push_back(alike(access, code));
-  const Found found{event,
+  std::vector<int32_t> numbers, hints;
+  if (event == CONFLICT) {
+    for (size_t i = 0; i < codes.size(); ++i) {
+      hints.push_back(hint_of(region, access, codes[i], granules[i]));
+      numbers.push_back(alike(access, codes[i], hints.back()));
+    }
+  }
+  const auto relaxed = relaxed_.find(access.who->cta);
+  Found found{event,
                     access.space,
                     region.name,
                     region.shift(),
@@ -476,9 +528,14 @@ void Races::tell(int event, const Region& region, const Access& access,
                     access.asynchronous,
                     access.who->cluster->columns,
                     access.who->number,
-                    numbers.data()};
+                    numbers.data(),
+                    hints.data(),
+                    relaxed == relaxed_.end() ? -1 : relaxed->second,
+                    0,
+                    0};
   silent_ = report_(user_, &found) != 0;
   current_ = nullptr;
+  return found;
 }
 
 const Clock* Races::known(int32_t cluster) const {

@@ -8,6 +8,8 @@ namespace emu::races {
 
 using Code = int32_t;
 constexpr int LANE_BITS = 5;
+// `write` of an access that reads and writes at once; of other writes it is 1.
+constexpr int ATOMIC = 2;
 constexpr int MOST_RECORDS = 1 << (31 - LANE_BITS);
 
 // What all accesses of a kind share; Python reads the same bytes (native/races.py). `need` is the

@@ -228,6 +228,7 @@ Clock Warp::published_clock(Mask lanes, const View& view, Time at) const {
   at_least(clock.rows[SHARED], *this, lanes, view.shared);
   at_least(clock.rows[GLOBAL], *this, lanes, view.global);
   at_least(clock.rows[ORDERED], *this, lanes, view.ordered);
+  at_least(clock.rows[PERFORMED], *this, lanes, view.performed);
   at_least(clock.rows[SAME], *this, lanes, view.copied, cluster->copies);
   at_least(clock.rows[SHARED], *this, lanes, view.copied_shared, cluster->copies);
   at_least(clock.rows[GLOBAL], *this, lanes, view.copied_global, cluster->copies);
@@ -243,6 +244,20 @@ RowRef Warp::ordered(Mask lanes, const ViewRef& view) const {
   RowRef row = mine(view).rows[ORDERED];
   at_least(row, *this, lanes, view->ordered);
   return row;
+}
+
+KnownRef Warp::performed(Mask lanes, const View& view, bool releases) const {
+  KnownRef found;
+  const KnownRef all = published(lanes, view, time);
+  for (const auto& [number, clock] : all->clusters) {
+    const RowRef row = releases ? later(clock.rows[PERFORMED], clock.rows[SAME])
+                                : clock.rows[PERFORMED];
+    if (!exceeds(row, RowRef())) continue;
+    Clock made;
+    made.rows[PERFORMED] = row;
+    found = with(found, number, std::move(made));
+  }
+  return found;
 }
 
 // Names of operations. ---------------------------------------------------------------------------

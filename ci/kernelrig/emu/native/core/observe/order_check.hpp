@@ -25,6 +25,7 @@ struct Access {
   Mask bits;
   Time copied;  // up to when each lane has waited for copies of its own
   Time issued;  // of its warp, when lanes issued the operation: what they did by then comes before
+  bool atomic = false;
 };
 
 // The columns of the threads that access: one for all granules, or one each; -1 is several threads.

@@ -240,14 +240,15 @@ void Races::group_waited(int warp, Mask lanes, const int64_t* ops, size_t waited
 // 8.9.2). Of warps that come together the order is open: each may have been last, and learns of the
 // others, so that no order is missed.
 void Races::synchronise(std::vector<Strong>& strong, int space, bool write, bool atomic, int sem,
-                        int level) {
+                        int level, int at) {
   Variables& variables = variables_[space];
   const int reads = sem == ACQUIRE || sem == ACQ_REL ? ACQUIRE : RELAXED;
   const bool releases = sem == RELEASE || sem == ACQ_REL;
   auto take = [&](const Strong& each) {
     const auto known = variables.find(each.flat);
-    if (known != variables.end())
-      acquire(*each.warp, each.lanes, known->second, reads, level, true);
+    if (known == variables.end()) return;
+    if (reads == RELAXED && known->second.performed) relaxed_[each.warp->cta] = at;
+    acquire(*each.warp, each.lanes, known->second, reads, level, true);
   };
   if (!write || atomic)
     for (const Strong& each : strong) take(each);
@@ -256,11 +257,17 @@ void Races::synchronise(std::vector<Strong>& strong, int space, bool write, bool
   for (const Strong& each : strong) {
     // A write that is no read-modify-write ends the chain, PTX ISA 8.9.2.
     if (!atomic) variables.erase(each.flat);
+    const bool chained = atomic && level >= LEVEL_GPU && space == SPACE_GLOBAL;
+    if (chained) chains_.goes_on(*each.warp, each.flat, each.lanes, !users.count(each.flat));
+    if (!chained && space == SPACE_GLOBAL) chains_.breaks(each.flat);
     bool publishes = releases;
     for_parts(*each.warp, each.lanes,
               [&](Mask, const ViewRef& view) { publishes |= !view->fenced.empty(); });
-    if (publishes)
-      release(*each.warp, each.lanes, variables[each.flat], releases ? RELEASE : RELAXED, level);
+    if (publishes) {
+      Sync& sync = variables[each.flat];
+      release(*each.warp, each.lanes, sync, releases ? RELEASE : RELAXED, level);
+      if (level >= LEVEL_GPU) perform(*each.warp, each.lanes, sync, releases);
+    }
     auto [user, first] = users.try_emplace(each.flat, each.warp, false);
     user->second.second |= !first && user->second.first != each.warp;
   }

@@ -14,6 +14,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "atomic_chains.hpp"
 #include "regions.hpp"
 #include "view_changes.hpp"
 
@@ -29,6 +30,7 @@ enum Event : int { CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL
 // What is reported: `codes` that are not ordered before the access under way, and the granule of
 // each (of others than conflicts the first of the access). Conflicts that are alike but for the
 // names of their granules have one number in `alike`. Valid during the call.
+enum Hint : int { STALE = 1, WAITED = 2, FENCED_BEFORE = 4 };  // observe.unacquired.Hint
 struct Found {
   int event, space, region;  // `region`: the number of its allocation or CTA
   int shift;                 // of the region
@@ -40,9 +42,12 @@ struct Found {
   const Actor* who;
   int asynchronous, columns;  // of the access; of its cluster
   int number;                 // of its warp, on the machine
-  const int32_t* alike;       // of conflicts, else null
+  const int32_t *alike, *hints;  // of conflicts, else null
+  int relaxed_at;  // the last instruction of the CTA that saw a release and acquired nothing, or -1
+  // Answered: how many are warnings alone, and whether one of them is of writes of one value.
+  int warnings, of_one_value;
 };
-using Report = int (*)(void*, const Found*);  // not 0: nothing more is reported
+using Report = int (*)(void*, Found*);  // not 0: nothing more is reported
 
 struct Started {
   const int64_t *slot_of, *rank_of, *cta_of;  // by warp
@@ -55,7 +60,7 @@ struct Started {
 
 class Races {
  public:
-  Races(Report report, void* user) : regions_(records_), report_(report), user_(user) {}
+  Races(Report report, void* user) : regions_(records_), chains_(records_), report_(report), user_(user) {}
 
   void started(const Started& wave);
 
@@ -117,7 +122,7 @@ class Races {
   void release_all(const Threads* threads, size_t count, Sync& sync, int sem, int level);
   void acquire_all(const Threads* threads, size_t count, const Sync& sync, int sem, int level);
   void synchronise(std::vector<Strong>& strong, int space, bool write, bool atomic, int sem,
-                   int level);
+                   int level, int at);
 
   void look(const Threads* threads, size_t count, int at, int space, const int64_t* flat, int size,
             bool write, bool atomic, int sem, int level, bool non_coherent);
@@ -143,8 +148,9 @@ class Races {
   Where taken() const { return {taken_.granules(), 0, taken_.count}; }
   bool watches(const Region& region, const Access& access) const;
   // `where` is what stands in `taken_`, or a run of granules.
+  // `one`: the flat byte of global memory, where a single lane accesses.
   void check(Region& region, const Access& access, Where where, Codes codes, Own own,
-             const Piece* piece);
+             const Piece* piece, int64_t one = -1);
   static bool is_enough(int64_t of_region, int64_t of_run) {
     return of_region > (of_run > MOST_IN_RUN ? 0 : MOST_WRONG);
   }
@@ -155,12 +161,15 @@ class Races {
   int column_of(Cluster& cluster);
   void check_non_coherent(Region& region, const Access& access);
   void note_non_coherent(Region& region);
-  int32_t alike(const Access& access, Code code);
-  void tell(int event, const Region& region, const Access& access, const std::vector<Code>& codes,
-            const std::vector<int32_t>& granules);
+  int32_t alike(const Access& access, Code code, int hint);
+  int hint_of(const Region& region, const Access& access, Code code, int32_t granule) const;
+  // Returns what was answered.
+  Found tell(int event, const Region& region, const Access& access, const std::vector<Code>& codes,
+             const std::vector<int32_t>& granules);
 
   Records records_;
   Regions regions_;
+  AtomicChains chains_;
   Report report_;
   void* user_;
   bool silent_ = false;
@@ -177,6 +186,7 @@ class Races {
   std::unordered_map<int64_t, std::list<Instance>::iterator> instance_of_;
   Variables variables_[2];  // of global and of shared memory, by flat byte
   Sync sequential_;         // of fence.sc
+  std::unordered_map<int, int> relaxed_;  // CTA -> `relaxed_at`
   const Access* current_ = nullptr;
   std::map<std::array<int64_t, 5>, int32_t> alike_;  // conflicts by what a report says of them
 
@@ -189,6 +199,7 @@ class Races {
   std::vector<Mask> bits_;
   std::vector<Strong> strong_;
   Wrong wrong_;
+  Region::Before before_;
 };
 
 }  // namespace emu::races

@@ -86,6 +86,12 @@ void release(const Warp& warp, Mask bits, Sync& sync, int sem, int level) {
   });
 }
 
+void perform(const Warp& warp, Mask bits, Sync& sync, bool releases) {
+  for_parts(warp, bits, [&](Mask lanes, const ViewRef& view) {
+    sync.performed = join(sync.performed, warp.performed(lanes, *view, releases));
+  });
+}
+
 void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool cap) {
   const RowRef* order = sync.order(*warp.cluster);
   // A relaxed read takes nothing yet, but an acquire fence behind it does (PTX ISA 8.8): remember
@@ -96,9 +102,11 @@ void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool c
     for (const int fence : {LEVEL_CTA, LEVEL_CLUSTER, LEVEL_GPU})
       seen.emplace_back(fence, sync.reach(warp, cap ? std::min(fence, level) : fence));
   const int32_t number = warp.cluster->number;
+  const KnownRef performed =
+      cap && sem == RELAXED && level >= LEVEL_GPU ? sync.performed : KnownRef();
   warp.change(bits, [&](const ViewRef& view) {
     const bool ordered = order && exceeds(*order, warp.mine(view).rows[ORDERED]);
-    if (!known && !ordered && seen.empty()) return view;
+    if (!known && !ordered && !performed && seen.empty()) return view;
     ViewRef made(new View(*view));
     if (known) made->known = join(view->known, known);
     // The join may have brought it already.
@@ -107,6 +115,7 @@ void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool c
       clock.rows[ORDERED] = later(clock.rows[ORDERED], *order);
       made->known = with(made->known, number, clock);
     }
+    if (performed) made->known = join(made->known, performed);
     if (!seen.empty()) {
       made->seen.clear();
       for (const auto& [fence, each] : seen) {

@@ -40,7 +40,9 @@ Region::Region(int space, int name, int64_t start, int64_t size, Records& record
       partition_(partition),
       writes_(partition ? partition->classes() : size_t(size >> WORD) + 1),
       reads_(writes_.size() * FIRST_READERS) {
-  if (!partition) unwritten.emplace();
+  if (partition) return;
+  unwritten.emplace();
+  lines.emplace(start, size);
 }
 
 // Granules. --------------------------------------------------------------------------------------
@@ -291,21 +293,33 @@ void Region::write_strongly(Where where, Codes codes, Own own, const OrderCheck&
                             const OrderCheck& strict, Wrong& wrong) {
   strong_ = true;
   // The cheap form of reads has no room for strong writes beside them: give it up here.
-  std::vector<uint8_t> read, bad;
+  std::vector<uint8_t> read;
   plain_reads(where, OrderCheck(records_), read);
-  std::vector<Code> rows, old(where.count);
-  copy_rows(where, rows);
-  for (size_t i = 0; i < where.count; ++i) old[i] = writes_[where[i]];
+  Before were;
+  before(where, were);
   write(where, codes, own, check, wrong);
-  const bool any = unordered_rows(rows, own, strict, bad);
+  // `strict` knows no moral strength: what it finds unordered has to stay visible to later weak
+  // accesses, though it does not race with this one.
+  keep(where, were, own, strict);
+}
+
+void Region::before(Where where, Before& before) const {
+  copy_rows(where, before.rows);
+  before.old.resize(where.count);
+  for (size_t i = 0; i < where.count; ++i) before.old[i] = writes_[where[i]];
+}
+
+void Region::keep(Where where, Before& before, Own own, const OrderCheck& check) {
+  strong_ = true;
+  auto& [rows, old] = before;
+  std::vector<uint8_t> bad;
+  const bool any = unordered_rows(rows, own, check, bad);
   for (size_t i = 0; i < rows.size(); ++i)
     if (!any || !bad[i]) rows[i] = 0;
   for (size_t i = 0; i < where.count; ++i)
     std::copy_n(rows.data() + i * slots_, slots_, reads_.data() + where[i] * slots_);
-  // `strict` knows no moral strength: what it finds unordered has to stay visible to later weak
-  // accesses, though it does not race with this one.
   std::vector<uint8_t> stay(where.count);
-  if (!strict.unordered(old.data(), old.size(), own, stay.data())) return;
+  if (!check.unordered(old.data(), old.size(), own, stay.data())) return;
   std::vector<size_t> granules;
   std::vector<Code> kept, beside;
   for (size_t i = 0; i < where.count; ++i) {

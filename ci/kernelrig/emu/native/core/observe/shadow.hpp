@@ -6,7 +6,7 @@
 #include <deque>
 #include <optional>
 
-#include "readers.hpp"
+#include "cached_lines.hpp"
 
 namespace emu::races {
 
@@ -49,11 +49,12 @@ class Region {
   const int space, name;
   const int64_t start, size;
   int shift() const { return partition_ ? partition_->shift : shift_; }
-  int64_t wrong = 0;    // conflicts
+  int64_t wrong = 0;    // conflicts that are errors
   int64_t advised = 0;  // operations that threads alone order
   std::optional<std::deque<Remembered>> unwritten;
   std::optional<Readers> readers;
   Zeros<Code> non_coherent;  // by ld.global.nc
+  std::optional<CachedLines> lines;  // of a buffer
 
   bool strong() const { return strong_; }
   const Zeros<Code>& writes() const { return writes_; }
@@ -77,6 +78,13 @@ class Region {
   void write(Where where, Codes codes, Own own, const OrderCheck& check, Wrong& wrong);
   void write_strongly(Where where, Codes codes, Own own, const OrderCheck& check,
                       const OrderCheck& strict, Wrong& wrong);
+  // The reads and writes of these granules, as they are now.
+  struct Before {
+    std::vector<Code> rows, old;
+  };
+  void before(Where where, Before& before) const;
+  // Lets what was there before a write, and is not ordered before it, stay beside it.
+  void keep(Where where, Before& before, Own own, const OrderCheck& check);
   // The same of an operation, by the code `code` of the column `own`, where one look shows that all
   // before it is ordered and there is nothing to say; where not (false), all of it is still to enter.
   bool read_plainly(Runs runs, Code code, int own, const OrderCheck& check);

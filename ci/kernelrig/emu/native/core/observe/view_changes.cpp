@@ -39,6 +39,12 @@ void release_fence(Warp& warp, Mask bits, int level) {
     for (const auto& each : view->fenced)
       if (each->level > level) made->fenced.push_back(each);
     made->fenced.push_back(Ref<Fenced>(new Fenced(level, closed, warp.time)));
+    if (level < LEVEL_GPU) return made;
+    made->performed = warp.time;
+    made->known = KnownRef(new Known());
+    made->known->clusters = view->known->clusters;
+    for (auto& [cluster, clock] : made->known->clusters)
+      clock.rows[PERFORMED] = later(clock.rows[PERFORMED], clock.rows[SAME]);
     return made;
   });
 }

@@ -76,7 +76,7 @@ def take(own: Set, relay: str, slots: list[int], each_s: float) -> None:
         os.pwrite(file, b"\1", slot)
     for slot in slots:
         wait_for(slot)
-        note(own, f"slot {slot}")
+        note(own, f"slot {slot} of {relay}")
         if own == CRASHES:
             os.kill(os.getpid(), signal.SIGKILL)
         while own == HANGS:

@@ -52,11 +52,11 @@ def server(openssh: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     server.stop()
 
 
-def make_project(root: Path, server: Sshd, common: Path) -> Project:
+def make_project(root: Path, server: Sshd, common: Path, memory_mib: int = 143771) -> Project:
     """Write a project whose host works in `common`, beside the list of what was started."""
     smi = common / "tools/nvidia-smi"
     smi.parent.mkdir(exist_ok=True)
-    smi.write_text("#!/bin/sh\n" + SMI.format(uuid=UUID, **H200))
+    smi.write_text("#!/bin/sh\n" + SMI.format(uuid=UUID, **H200).replace("143771", str(memory_mib)))
     smi.chmod(0o755)
     env = {
         "PATH": f"{smi.parent}:{os.defpath}",
@@ -116,6 +116,20 @@ def test_what_is_wrong_hangs_or_crashes_is_one_row(server: Sshd, tmp_path: Path)
     # What loses in its first slot is not measured again; the heat that crashed counts for nothing.
     slots = Counter(n.split()[1] for n in starts(tmp_path).elements() if "slot" in n)
     assert slots["1,3"] <= 2
+
+
+@pytest.mark.long
+def test_sets_that_the_memory_does_not_hold_take_their_turn_in_groups(
+    server: Sshd, tmp_path: Path
+) -> None:
+    project = make_project(tmp_path / "project", server, tmp_path, memory_mib=2600)
+    require_whole(project, project.invoke(*SWEEP), tmp_path)
+    (journal,) = project.root.glob("artifacts/sweeps/*/journal.jsonl")
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    first = next(e for e in events if e["event"] == "heat")
+    # Four relays: what crashes or is wrong ends its own, and the others of the heat count.
+    assert (len(first["sets"]), first["together"]) == (8, 3)
+    assert sum(word == "pass" for word, _ in first["results"].values()) >= 4
 
 
 @pytest.mark.long

@@ -144,21 +144,8 @@ def judge_sampled(seen: HarnessResult, seed: int, context: Context) -> Verdict |
     The inputs are those of `seen.pattern` and `seed`. The program's reference runs on the same
     device from the same header; this recomputation shares neither.
     """
-    rows, columns = seen.shape.m, seen.shape.n
-    places = {(r, c) for r, c, _ in seen.sampled}
-    if len(places) < MIN_SAMPLED:
-        return broken(f"{len(places)} elements sampled, at least {MIN_SAMPLED} are wanted")
-    if any(not (0 <= r < rows and 0 <= c < columns) for r, c in places):
-        return broken(f"a sampled element lies outside the {rows} x {columns} output")
-    edges = {0, rows - 1} <= {r for r, _ in places} and {0, columns - 1} <= {c for _, c in places}
-    if not edges:
-        return broken("the sampled elements leave out the first or last row or column")
-    if any(not 0 <= bits <= 0xFFFF for _, _, bits in seen.sampled):
-        return broken("a sampled output is no BF16 number")
-    tiles = math.ceil(rows / TILE) * math.ceil(columns / TILE)
-    seen_tiles = len({(r // TILE, c // TILE) for r, c in places})
-    if seen_tiles != tiles:
-        return broken(f"{seen_tiles} of {tiles} tiles hold a sampled element, all must")
+    if lacking := _find_lack(seen.sampled, seen.shape.m, seen.shape.n):
+        return broken(lacking)
     shape = context.kernel.shape
     if shape is None:
         return broken("kernels.yaml gives the kernel no shape: nothing can be recomputed")
@@ -176,6 +163,26 @@ def judge_sampled(seen: HarnessResult, seed: int, context: Context) -> Verdict |
         f"{differing[0]}, recomputed from the hash; {len(differing)} of {len(seen.sampled)} differ",
         *(str(d) for d in differing[1:5]),
     )
+
+
+@lru_cache(maxsize=8)
+def _find_lack(sampled: tuple[tuple[int, int, int], ...], rows: int, columns: int) -> str:
+    """Say what a sample of an output lacks, once for all processes of a bench; empty if nothing."""
+    places = {(r, c) for r, c, _ in sampled}
+    if len(places) < MIN_SAMPLED:
+        return f"{len(places)} elements sampled, at least {MIN_SAMPLED} are wanted"
+    if any(not (0 <= r < rows and 0 <= c < columns) for r, c in places):
+        return f"a sampled element lies outside the {rows} x {columns} output"
+    edges = {0, rows - 1} <= {r for r, _ in places} and {0, columns - 1} <= {c for _, c in places}
+    if not edges:
+        return "the sampled elements leave out the first or last row or column"
+    if any(not 0 <= bits <= 0xFFFF for _, _, bits in sampled):
+        return "a sampled output is no BF16 number"
+    tiles = math.ceil(rows / TILE) * math.ceil(columns / TILE)
+    seen_tiles = len({(r // TILE, c // TILE) for r, c in places})
+    if seen_tiles != tiles:
+        return f"{seen_tiles} of {tiles} tiles hold a sampled element, all must"
+    return ""
 
 
 @lru_cache(maxsize=8)

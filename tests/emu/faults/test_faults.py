@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Self
 
 import pytest
+from kernelrig.emu.launch import exploration
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import emulate
 from kernelrig.emu.launch.loader import Loaded
 from kernelrig.emu.machine.findings import Finding
+from kernelrig.emu.machine.progress import Progress
 
 from tests.emu.faults.kernels import KERNELS, Kernel
 from tests.emu.faults.table import FAULTS, Fault
@@ -18,6 +22,31 @@ SCHEDULES = 4
 MANY_SCHEDULES = 200
 STEPS = 20_000
 EXIT_BARRIER = ("// @exit arrive", "// @exit wait")
+
+
+class _Here:
+    """Workers that are this process: forking that of pytest costs more than a schedule of these."""
+
+    count, busy = 1, ()
+
+    def __init__(
+        self, run: Callable[[Schedule, Progress], object], *_: object, **__: object
+    ) -> None:
+        self._run = run
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def map(self, schedules: Sequence[Schedule], *_: object) -> dict[int, object]:
+        return {n: self._run(schedule, Progress()) for n, schedule in enumerate(schedules)}
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploration, "Workers", _Here)
 
 
 def broken(fault: Fault, folder: Path) -> Loaded:

@@ -112,7 +112,7 @@ st.param.u32 [func_retval0], %r4;
 ret;
 }
 .extern .func (.param .b32 func_retval0) elsewhere (.param .b32 elsewhere_param_0);
-.extern .func (.param .b32 func_retval0) cudaLaunchDeviceV2 (.param .b32 launch_param_0);
+.extern .func (.param .b32 func_retval0) __cudaCDP2LaunchDeviceV2 (.param .b32 launch_param_0);
 .global .align 8 .u64 table[2] = {plus_ten, odd_or_half};
 .visible .entry k(.param .u64 out)
 {
@@ -186,7 +186,7 @@ def test_a_function_without_ptx_is_refused_by_its_name() -> None:
 
 def test_a_launch_from_a_kernel_is_refused_as_what_it_is() -> None:
     with pytest.raises(UnsupportedKernel, match="dynamic parallelism"):
-        both(CALL.replace("NAME", "cudaLaunchDeviceV2"))
+        both(CALL.replace("NAME", "__cudaCDP2LaunchDeviceV2"))
 
 
 def fibonacci(n: int) -> int:

@@ -28,6 +28,15 @@ def test_what_is_freed_twice_in_kernels_is_named(cuda_toolchain: Toolchain) -> N
     assert [f.message for f in ran.findings] == ["free in a kernel: it was freed before"]
 
 
+def test_what_ctas_that_were_not_run_would_have_written_is_no_error(
+    cuda_toolchain: Toolchain,
+) -> None:
+    ran = run_compiled("features", cuda_toolchain, "launches", ctas=1)
+    assert [(f.kind, f.severity) for f in ran.findings] == [("uninitialised", "warning")]
+    assert "a CTA that was not run" in ran.findings[0].message
+    assert run_compiled("features", cuda_toolchain, "launches").findings == []
+
+
 USES = """
 #include <cstdio>
 extern __device__ int table[4];

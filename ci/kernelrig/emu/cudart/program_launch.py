@@ -31,6 +31,8 @@ from kernelrig.errors import ConfigError
 
 SUCCESS, LAUNCH_TIMEOUT, LAUNCH_FAILURE = 0, 702, 719
 ILLEGAL_ADDRESS, ASSERTION, MISALIGNED = 700, 710, 716
+_GLOBAL = "of global memory of which"
+_NOT_RUN = "a CTA that was not run (--ctas, --clusters) may be the one to write it"
 _FATAL = (HOST_MEMORY, NULL_POINTER, NO_WINDOW)
 """Objects of accesses that no GPU survives; those just behind an allocation it usually does."""
 
@@ -146,10 +148,12 @@ def run_launch(
     how: HowToRun,
     say: Callable[[str], None],
     witness: Witness | None = None,
+    *,
+    incomplete: bool = False,
 ) -> LaunchRun:
     """Emulate a launch and put what the first schedule left into device memory.
 
-    A `witness` is told of it if it is observed.
+    A `witness` is told of it if it is observed. `incomplete`: of a launch before, a part was run.
 
     Raises ConfigError for a launch that cannot be emulated, CiError if a process died.
     """
@@ -176,12 +180,15 @@ def run_launch(
         keep=partial(_left, accessed=witness is not None),
         severities=how.severities,
     )
+    findings = outcome.findings
+    if (incomplete or ctas) and not how.severities.strict:
+        findings = excused(findings)
     left = [kept for kept in outcome.kept if isinstance(kept, _Left)]
     differing = _differing(arena, left)
     told = witness if observed else None
     seen = SeenLaunch(
         number, place, function, asked, ctas, memory, _accessed(arena, left), left[0].changes,
-        outcome.findings,
+        findings,
     )  # fmt: skip
     if told:
         told.seen(seen)
@@ -195,7 +202,7 @@ def run_launch(
         asked.grid,
         asked.block,
         asked.cluster,
-        outcome.findings,
+        findings,
         outcome.instructions,
         sum(outcome.wall_s),
         bool(outcome.stopped),
@@ -205,6 +212,18 @@ def run_launch(
         left[0].complained,
         observed,
         ctas,
+    )
+
+
+def excused(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings of a program of whose grids parts are run: what nothing wrote may be theirs
+    to write who were not run, and is no error.
+    """
+    return tuple(
+        replace(f, severity="warning", message=f"{f.message}; {_NOT_RUN}")
+        if f.kind == "uninitialised" and f.severity == "error" and _GLOBAL in f.message
+        else f
+        for f in findings
     )
 
 

@@ -279,8 +279,9 @@ class _Session:
         function = self._functions[asked.function]
         number, place = len(self.launches) + 1, self._lines.place(asked.callers)
         ran = run_launch(
-            number, place, function, asked, self._memory, self._how, self._say, self._witness
-        )
+            number, place, function, asked, self._memory, self._how, self._say, self._witness,
+            incomplete=any(launch.ctas for launch in self.launches),
+        )  # fmt: skip
         self.launches.append(ran)
         if ran.wall_s >= LONG_LAUNCH_S:
             self._say(f"launch {number}, {ran.kernel}: {ran.wall_s:.0f} s of emulation")

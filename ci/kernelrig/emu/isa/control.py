@@ -15,7 +15,14 @@ from kernelrig.ptx import Arguments, Instruction, Operand, Symbol
 
 _ASSERTS = frozenset({"__assert_fail", "__assertfail"})
 _PRINTF = "vprintf"
-_DEVICE_RUNTIME = ("cudaLaunch", "cudaGetParameterBuffer", "cudaDevice", "cudaStream", "cudaGraph")
+_DEVICE_RUNTIME = (
+    "__cudaCDP2",
+    "cudaLaunch",
+    "cudaGetParameterBuffer",
+    "cudaDevice",
+    "cudaStream",
+    "cudaGraph",
+)
 _MALLOC, _FREE = "malloc", "free"
 _IN_PARAM = MemorySemantics("param")
 

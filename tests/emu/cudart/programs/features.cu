@@ -132,7 +132,30 @@ static int recursion() {
   return wrong != 0;
 }
 
+__global__ void number(int* v) { v[blockIdx.x * 32 + threadIdx.x] = blockIdx.x; }
+
+__global__ void next(int* to, const int* from) {
+  int i = blockIdx.x * 32 + threadIdx.x;
+  to[i] = from[i + 32];
+}
+
+static int launches() {
+  int *v, *to;
+  CHECK(cudaMalloc(&v, 5 * 128));
+  CHECK(cudaMalloc(&to, 4 * 128));
+  number<<<5, 32>>>(v);
+  next<<<4, 32>>>(to, v);
+  return cudaDeviceSynchronize();
+}
+
 int main(int, char** argv) {
+  cudaDeviceProp properties;
+  CHECK(cudaGetDeviceProperties(&properties, 0));
+  CHECK(cudaDeviceSetSharedMemConfig(cudaSharedMemBankSizeEightByte));
+  if (properties.maxTexture2D[0] < WIDTH || properties.maxTexture3D[2] < 2048)
+    return 2;
+  if (!strcmp(argv[1], "launches"))
+    return launches();
   if (!strcmp(argv[1], "textures"))
     return textures();
   if (!strcmp(argv[1], "recursion"))

@@ -147,6 +147,45 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
   TAKE(minor, ComputeCapabilityMinor);
   TAKE(textureAlignment, TextureAlignment);
   TAKE(texturePitchAlignment, TexturePitchAlignment);
+  TAKE(maxTexture1D, MaxTexture1DWidth);
+  TAKE(maxTexture1DMipmap, MaxTexture1DMipmappedWidth);
+  TAKE(maxTexture2D[0], MaxTexture2DWidth);
+  TAKE(maxTexture2D[1], MaxTexture2DHeight);
+  TAKE(maxTexture2DMipmap[0], MaxTexture2DMipmappedWidth);
+  TAKE(maxTexture2DMipmap[1], MaxTexture2DMipmappedHeight);
+  TAKE(maxTexture2DLinear[0], MaxTexture2DLinearWidth);
+  TAKE(maxTexture2DLinear[1], MaxTexture2DLinearHeight);
+  TAKE(maxTexture2DLinear[2], MaxTexture2DLinearPitch);
+  TAKE(maxTexture2DGather[0], MaxTexture2DGatherWidth);
+  TAKE(maxTexture2DGather[1], MaxTexture2DGatherHeight);
+  TAKE(maxTexture3D[0], MaxTexture3DWidth);
+  TAKE(maxTexture3D[1], MaxTexture3DHeight);
+  TAKE(maxTexture3D[2], MaxTexture3DDepth);
+  TAKE(maxTexture3DAlt[0], MaxTexture3DWidthAlt);
+  TAKE(maxTexture3DAlt[1], MaxTexture3DHeightAlt);
+  TAKE(maxTexture3DAlt[2], MaxTexture3DDepthAlt);
+  TAKE(maxTextureCubemap, MaxTextureCubemapWidth);
+  TAKE(maxTexture1DLayered[0], MaxTexture1DLayeredWidth);
+  TAKE(maxTexture1DLayered[1], MaxTexture1DLayeredLayers);
+  TAKE(maxTexture2DLayered[0], MaxTexture2DLayeredWidth);
+  TAKE(maxTexture2DLayered[1], MaxTexture2DLayeredHeight);
+  TAKE(maxTexture2DLayered[2], MaxTexture2DLayeredLayers);
+  TAKE(maxTextureCubemapLayered[0], MaxTextureCubemapLayeredWidth);
+  TAKE(maxTextureCubemapLayered[1], MaxTextureCubemapLayeredLayers);
+  TAKE(maxSurface1D, MaxSurface1DWidth);
+  TAKE(maxSurface2D[0], MaxSurface2DWidth);
+  TAKE(maxSurface2D[1], MaxSurface2DHeight);
+  TAKE(maxSurface3D[0], MaxSurface3DWidth);
+  TAKE(maxSurface3D[1], MaxSurface3DHeight);
+  TAKE(maxSurface3D[2], MaxSurface3DDepth);
+  TAKE(maxSurface1DLayered[0], MaxSurface1DLayeredWidth);
+  TAKE(maxSurface1DLayered[1], MaxSurface1DLayeredLayers);
+  TAKE(maxSurface2DLayered[0], MaxSurface2DLayeredWidth);
+  TAKE(maxSurface2DLayered[1], MaxSurface2DLayeredHeight);
+  TAKE(maxSurface2DLayered[2], MaxSurface2DLayeredLayers);
+  TAKE(maxSurfaceCubemap, MaxSurfaceCubemapWidth);
+  TAKE(maxSurfaceCubemapLayered[0], MaxSurfaceCubemapLayeredWidth);
+  TAKE(maxSurfaceCubemapLayered[1], MaxSurfaceCubemapLayeredLayers);
   TAKE(multiProcessorCount, MultiProcessorCount);
   TAKE(integrated, Integrated);
   TAKE(canMapHostMemory, CanMapHostMemory);
@@ -198,6 +237,23 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   FINISHED(cudaSuccess);
 }
 cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { FINISHED(cudaSuccess); }
+// Banks are 4 bytes wide on every GPU that is emulated, whatever is asked for.
+cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { FINISHED(cudaSuccess); }
+cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* out) {
+  if (!out)
+    FINISHED(cudaErrorInvalidValue);
+  *out = cudaSharedMemBankSizeFourByte;
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaFuncSetSharedMemConfig(const void* stub, cudaSharedMemConfig) {
+  FINISHED(kernel_of(stub) ? cudaSuccess : cudaErrorInvalidDeviceFunction);
+}
+cudaError_t cudaSetValidDevices(int* devices, int count) {
+  for (int i = 0; i < count; i++)
+    if (of_device(devices[i]))
+      FINISHED(cudaErrorInvalidDevice);
+  FINISHED(cudaSuccess);
+}
 cudaError_t cudaDeviceSetLimit(cudaLimit which, size_t value) {
   if (which != cudaLimitMallocHeapSize || !value)
     FINISHED(cudaSuccess);

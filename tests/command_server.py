@@ -19,6 +19,7 @@ import json
 import os
 import pkgutil
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -122,7 +123,7 @@ def offered() -> Iterator[None]:
     if _ADDRESS in os.environ:
         yield
         return
-    with tempfile.TemporaryDirectory(prefix="kernelrig-") as folder:
+    with tempfile.TemporaryDirectory(prefix="kernelrig-", ignore_cleanup_errors=True) as folder:
         os.environ[_ADDRESS] = address = f"{folder}/calls"
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(address)
@@ -245,6 +246,9 @@ def _load() -> None:
 
 
 if __name__ == "__main__":
-    asked = _serve(socket.socket(fileno=int(sys.argv[1])))
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    asked = _serve(listener)
     if asked is not None:
         asked.become()
+    else:  # pytest may have been killed
+        shutil.rmtree(Path(listener.getsockname()).parent, ignore_errors=True)

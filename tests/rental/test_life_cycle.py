@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from kernelrig import config
 from kernelrig.errors import CiError, ConfigError, ProtocolError, RemoteError
 from kernelrig.model import Remote
-from kernelrig.rental import life_cycle, rental_file
+from kernelrig.rental import billed, life_cycle, rental_file
 from kernelrig.rental.billed import still_billed
 from kernelrig.rental.provider import Listed, State, parse_hosts
 
@@ -40,14 +42,20 @@ def up(root: Path) -> str:
     return life_cycle.up(root, "rented", nobody)
 
 
-def test_a_second_up_finds_the_host_of_the_first(tmp_path: Path, stand_in: StandIn) -> None:
+def test_a_second_up_finds_the_host_of_the_first(
+    tmp_path: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = up(tmp_path)
     assert first == "'rented' is up at 203.0.113.7:40022; try `invoke remote-test --remote rented`"
     assert up(tmp_path) == first
     assert (len(stand_in.hosts), stand_in.most_hosts) == (1, 1)
-    (said,) = still_billed(tmp_path)
+    (record,) = (tmp_path / "artifacts/rentals").glob("*.json")
+    asked = datetime.fromisoformat(json.loads(record.read_text())["asked_utc"])
+    with monkeypatch.context() as later:
+        later.setattr(billed, "time", SimpleNamespace(time=lambda: asked.timestamp() + 30 * 60))
+        (said,) = still_billed(tmp_path)
     assert said.startswith("still billed: remote 'rented' since 20")
-    assert f", 0 min, up to 0.00 at 5.00 an hour ({stand_in.hosts[0]}, request kernelrig-" in said
+    assert f", 30 min, up to 2.50 at 5.00 an hour ({stand_in.hosts[0]}, request kernelrig-" in said
     assert said.endswith("; `invoke down rented` gives it back")
 
 

@@ -15,6 +15,7 @@ import yaml
 from kernelrig.model import Run, StageRecord
 from kernelrig.proc import run_process
 
+from tests.workflows.expressions import calls_status
 from tests.workflows.runner import SHELL
 
 ROOT = Path(__file__).parents[1]
@@ -59,9 +60,30 @@ def test_a_forks_pull_request_reaches_no_job_with_secrets() -> None:
     assert holders == ["run"]
     # `run` follows `build`, and is skipped with it
     assert GPU["jobs"]["run"]["needs"] == "build"
-    assert "if" not in GPU["jobs"]["run"]
+    # Without a function of the status a condition is one more: those that it needs must succeed
+    assert not calls_status(GPU["jobs"]["run"]["if"])
     condition = GPU["jobs"]["build"]["if"]
     assert "github.event.pull_request.head.repo.full_name == github.repository &&" in condition
+
+
+def test_the_host_is_skipped_by_the_decision_alone_and_never_where_a_profile_is_asked_for() -> None:
+    build, run = GPU["jobs"]["build"], GPU["jobs"]["run"]
+    assert run["if"].split(" || ") == [
+        "needs.build.outputs.needed == 'true'",
+        "inputs.profile",
+        "github.event.label.name == 'gpu-profile'",
+    ]
+    assert build["outputs"]["needed"] == "${{ steps.decision.outputs.needed }}"
+    steps = {step["id"]: step for step in build["steps"] if "id" in step}
+    # It is decided by what was kept under the key, so that it is asked once before and once behind
+    assert steps["key"]["run"] == steps["decision"]["run"]
+    caches = [s["with"] for j in (build, run) for s in j["steps"] if "passed-on-gpu" in str(s)]
+    assert [cache["path"] for cache in caches] == ["artifacts/passed-on-gpu"] * 2
+    assert "restore-keys" not in caches[0] | caches[1]
+    # What is decided for is what is run
+    for words in ('${ONLY:+--only "$ONLY"}', '"$GPU"'):
+        assert words in steps["decision"]["run"]
+        assert words in _step("Test on the host")["run"]
 
 
 def test_one_run_a_host_at_a_time_and_none_is_cut_short() -> None:

@@ -64,10 +64,10 @@ def download_artifact(inputs: Inputs, workspace: Path, store: Store) -> None:
     shutil.copytree(source, workspace / inputs.get("path", ""), dirs_exist_ok=True)
 
 
-def restore_cache(inputs: Inputs, home: Path, store: Store) -> bool:
+def restore_cache(inputs: Inputs, base: Path, store: Store) -> bool:
     """Return whether the key itself was hit; if so, the job's end saves nothing."""
     _know(inputs, "path", "key", "restore-keys")
-    target = home / inputs["path"].removeprefix("~/")
+    target = base / inputs["path"].removeprefix("~/")
     prefixes = inputs.get("restore-keys", "").split()
     kept = sorted(store.caches.iterdir(), key=lambda p: p.stat().st_mtime, reverse=True)
     for prefix in (inputs["key"], *prefixes):
@@ -78,8 +78,8 @@ def restore_cache(inputs: Inputs, home: Path, store: Store) -> bool:
     return False
 
 
-def save_cache(inputs: Inputs, home: Path, store: Store) -> None:
-    source = home / inputs["path"].removeprefix("~/")
+def save_cache(inputs: Inputs, base: Path, store: Store) -> None:
+    source = base / inputs["path"].removeprefix("~/")
     if source.is_dir():
         shutil.copytree(source, store.caches / inputs["key"], symlinks=True)
 

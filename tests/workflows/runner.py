@@ -51,6 +51,7 @@ class JobResult:
     log: JobLog
     summary: str
     workspace: Path
+    outputs: Mapping[str, str] = field(default_factory=dict)
 
     def step(self, name: str) -> StepResult:
         (found,) = [step for step in self.steps if step.name.startswith(name)]
@@ -93,7 +94,8 @@ class Runner:
                 continue
             github = {"event_name": name, "event": event, "repository": "owner/kernelrig"}
             github |= {"ref": "refs/heads/main", "job": job_name}
-            contexts = {"github": github, "inputs": inputs}
+            told = {need: {"outputs": results[need].outputs} for need in needs}
+            contexts = {"github": github, "inputs": inputs, "needs": told}
             if "if" in job and not is_true(evaluate(_bare(job["if"]), contexts, {})):
                 continue
             results[job_name] = self._job(document, job_name, job, contexts)
@@ -110,7 +112,8 @@ class Runner:
         secrets = self.environments.get(job.get("environment", ""), {})
         log = JobLog(workspace, tuple(secrets.values()))
         assert document["defaults"]["run"]["shell"] == "bash", "the default has no pipefail"
-        run = _Job(self, log, workspace, home, temp, {**contexts, "secrets": secrets})
+        known = {**contexts, "secrets": secrets, "steps": {}}
+        run = _Job(self, log, workspace, home, temp, known)
         contexts_env = {
             key: fill_in(str(value), run.contexts, {})
             for key, value in {**document.get("env", {}), **job.get("env", {})}.items()
@@ -120,7 +123,11 @@ class Runner:
         for save in reversed(run.at_end):
             if run.status == "success":
                 save()
-        return JobResult(run.status, steps, log, run.summary(), workspace)
+        outputs = {
+            key: fill_in(str(value), run.contexts, {})
+            for key, value in job.get("outputs", {}).items()
+        }
+        return JobResult(run.status, steps, log, run.summary(), workspace, outputs)
 
     def _environment(self, name: str, job: _Job, own: Mapping[str, str]) -> dict[str, str]:
         network = {k: v for k, v in os.environ.items() if k.startswith(NETWORK)}
@@ -186,7 +193,13 @@ class _Job:
             key: fill_in(str(value), self.contexts, {})
             for key, value in step.get("env", {}).items()
         }
-        return self._script(name, step["run"], env)
+        result = self._script(name, step["run"], env)
+        lines = (self.temp / "output").read_text().splitlines()
+        (self.temp / "output").write_text("")
+        if lines or "id" in step:
+            told = dict(line.split("=", 1) for line in lines)
+            self.contexts["steps"][step["id"]] = {"outputs": told}
+        return result
 
     def _is_wanted(self, condition: str) -> bool:
         functions = {
@@ -210,8 +223,10 @@ class _Job:
             case "actions/download-artifact":
                 actions.download_artifact(inputs, self.workspace, store)
             case "actions/cache":
-                if not actions.restore_cache(inputs, self.home, store):
-                    self.at_end.append(lambda: actions.save_cache(inputs, self.home, store))
+                # A path is below the home, or relative to the workspace
+                base = self.home if inputs["path"].startswith("~/") else self.workspace
+                if not actions.restore_cache(inputs, base, store):
+                    self.at_end.append(lambda: actions.save_cache(inputs, base, store))
             case _:
                 raise AssertionError(f"this model does not know {action}")
 
@@ -237,8 +252,7 @@ class _Job:
             start_new_session=True,
         ) as process:
             signals = self._read(process)
-        for file_command in ("env", "output"):
-            assert not (self.temp / file_command).read_text(), "this model does not read it"
+        assert not (self.temp / "env").read_text(), "this model does not read it"
         if signals:
             self.status = "cancelled"
             return StepResult(name, "cancelled", process.returncode, signals)

@@ -80,7 +80,13 @@ stages:
   - {name: preflight, kind: preflight}
   - {name: program, kind: checksum, needs: [preflight], time_s: 600}
 """
-INPUTS = {"kernel": "stand_in", "arch": "sm_90a", "gpu": "NVIDIA H200", "profile": False}
+INPUTS = {
+    "kernel": "stand_in",
+    "arch": "sm_90a",
+    "gpu": "NVIDIA H200",
+    "profile": False,
+    "only": "",
+}
 DISPATCH = "workflow_dispatch"
 
 

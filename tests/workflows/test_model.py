@@ -179,6 +179,35 @@ def test_a_cache_is_kept_by_its_key_and_found_by_a_part_of_it(
     ]
 
 
+DECIDED = """
+defaults: {run: {shell: bash}}
+jobs:
+  first:
+    outputs: {wanted: "${{ steps.decision.outputs.wanted }}"}
+    steps:
+      - uses: actions/checkout@1
+      - uses: actions/cache@1
+        with: {path: kept/here, key: kept}
+      - id: decision
+        run: |
+          echo wanted="$([ -e kept/here/it ] && echo no || echo yes)" >> "$GITHUB_OUTPUT"
+  second:
+    needs: first
+    if: needs.first.outputs.wanted == 'yes'
+    steps:
+      - uses: actions/checkout@1
+      - uses: actions/cache@1
+        with: {path: kept/here, key: kept}
+      - run: mkdir -p kept/here && touch kept/here/it
+"""
+
+
+def test_a_job_is_skipped_by_the_output_of_another(make_runner: MakeRunner, store: Store) -> None:
+    runner = make_runner(DECIDED)
+    for jobs in (["first", "second"], ["first"]):
+        assert list(runner.run(store.repository / "workflow.yml", "push", {}, {})) == jobs
+
+
 CANCELLED = """
 defaults: {run: {shell: bash}}
 jobs:

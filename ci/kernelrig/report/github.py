@@ -39,6 +39,18 @@ def publish(run: Run, environ: Mapping[str, str], root: Path) -> None:
             say(f"the job's summary is not written: {(e.strerror or str(e)).lower()}: {summary}")
 
 
+def set_outputs(outputs: Mapping[str, str], text: str, environ: Mapping[str, str]) -> None:
+    """Give the step its outputs, and the job's summary the sentence, if GitHub Actions runs us."""
+    if environ.get("GITHUB_ACTIONS") != "true":
+        return
+    said = {"GITHUB_OUTPUT": "".join(f"{key}={value}\n" for key, value in outputs.items())}
+    said["GITHUB_STEP_SUMMARY"] = f"{markdown_cell(text)}\n\n"
+    for name, lines in said.items():
+        if path := environ.get(name):
+            with open(path, "a", encoding="utf-8", opener=_at_once) as f:
+                f.write(lines)
+
+
 def _at_once(path: str, flags: int) -> int:
     """Open a file, and not a pipe for which no reader may ever come."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)

@@ -20,6 +20,7 @@ from kernelrig.model import Run, RunEntry, Trend
 from kernelrig.notebook.database import FILE, History, open_history, set_aside
 from kernelrig.notebook.trend import commit_text, render_trends, trends
 from kernelrig.run.figures import observe
+from kernelrig.run.gpu_decision import offer_job
 from kernelrig.run.notebook_entries import announce
 from kernelrig.run.reuse import offer_passed
 from kernelrig.run.store import RUNS, RunDirectory, load_finished
@@ -47,6 +48,7 @@ def remember(directory: RunDirectory) -> tuple[str, ...]:
     Return what follows from it, as `record` does.
     """
     offer_passed(directory)
+    offer_job(directory)
     return record(directory.root, directory.folder)
 
 

@@ -14,6 +14,7 @@ from kernelrig.cli.tasks.runs import (
     bench,
     cancel,
     collect,
+    gpu_needed,
     profile,
     remote_test,
 )
@@ -37,6 +38,7 @@ ns = Collection(
     down,
     emulate,
     experiment,
+    gpu_needed,
     history,
     init,
     list_runs,

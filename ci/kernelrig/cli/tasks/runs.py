@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,6 +83,29 @@ def remote_test(
         return Reply(describe_plan(project_root(), request))
     run = engine.run_plan(project_root(), request)
     return of_run(run, _phases(run))
+
+
+@command(
+    iterable=["build"],
+    help={
+        "gpu": "name of the GPU that the job would require, as its driver says it",
+        "plan": "plan of ci/plans",
+        "only": "stages that the job would run, separated by commas; preflight always runs",
+        "build": BUILD,
+    },
+)
+def gpu_needed(build: list[str], gpu: str = "", plan: str = "default", only: str = "") -> Reply:
+    """Say whether a CI job needs its GPU, or all of it passed there before, with nothing changed.
+
+    In GitHub Actions `needed` (true or false) and `key` become outputs of the step.
+    """
+    from kernelrig.report.github import set_outputs
+    from kernelrig.run.gpu_decision import decide
+
+    found = decide(project_root(), map(Path, build), gpu, plan=plan, only=name_list("only", only))
+    text = f"{'the GPU is needed' if found.needed else 'skipped'}: {found.why}"
+    set_outputs({"needed": str(found.needed).lower(), "key": found.key}, text, os.environ)
+    return Reply(text)
 
 
 def _phases(run: Run) -> str:

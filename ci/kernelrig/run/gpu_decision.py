@@ -1,0 +1,126 @@
+"""Whether a job has to hold a GPU: not where all that it would judge passed before, unchanged.
+
+For CI, where the decision is made before a host is reached. So the key holds what is known there:
+the whole binaries, the kernel's entry, the stages, this package and the GPU's name; not the host's
+driver and tools, which the decision names as those of then. A time is never reused: a plan that
+measures any is run every time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kernelrig import build, config, report
+from kernelrig.config.selection import SELFTEST, choose_kernel, narrow
+from kernelrig.errors import CiError, ConfigError
+from kernelrig.files import rundir, serialization
+from kernelrig.model import Build, DeviceKind, Kernel, Outcome, Plan, Purpose, StageKind
+from kernelrig.remote.job import MEASURED
+from kernelrig.run.reuse import package_digest
+from kernelrig.run.store import RunDirectory
+
+PASSED = Path("artifacts/passed-on-gpu")
+"""A file a key, which a workflow keeps in its cache from one pass to the next decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedJob:
+    """A finished run in which every stage passed on the GPU that was required."""
+
+    key: str
+    run: str
+    gpu: str
+    driver: str
+    commit: str
+    finished_utc: str
+    schema: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether the GPU is needed, and why; `key` is what a pass is looked for by."""
+
+    needed: bool
+    why: str
+    key: str
+
+
+def decide(
+    root: Path, folders: Iterable[Path], gpu: str, *, plan: str, only: tuple[str, ...]
+) -> Decision:
+    """Decide for the builds in these folders, of one kernel and of the sanitizers' self-test."""
+    if not gpu:
+        raise ConfigError("--gpu is not given: whose pass would be looked for?")
+    builds = tuple(map(build.load_build, folders))
+    names = sorted({b.kernel for b in builds if b.kernel != SELFTEST})
+    if len(names) != 1:
+        said = ", ".join(names) or "none"
+        raise ConfigError(f"--build must give the builds of one kernel; given are those of: {said}")
+    kernel = choose_kernel(config.load_kernels(root), names[0])
+    asked = narrow(config.load_plan(root, plan), only)
+    key = _key(kernel, asked, builds, gpu)
+    measured = [s.name for s in asked.stages if s.kind in MEASURED]
+    if measured:
+        return Decision(True, f"{', '.join(measured)}: a time is measured anew every time", key)
+    path = root / PASSED / f"{key}.json"
+    if not path.is_file():
+        return Decision(True, f"no pass with all of this unchanged is known for {gpu}", key)
+    try:
+        found = serialization.from_json(PassedJob, path)
+    except CiError as e:
+        return Decision(True, f"the earlier pass cannot be read: {e.message}", key)
+    if (found.key, found.gpu) != (key, gpu):
+        return Decision(True, f"{path.name} is of {found.gpu}, or of another key", key)
+    commit = f" (commit {found.commit[:12]})" if found.commit else ""
+    why = (
+        f"nothing that {', '.join(s.name for s in asked.stages)} depend on has changed since run"
+        f" {found.run}{commit} passed on {found.gpu}, driver {found.driver}, {found.finished_utc}"
+    )
+    return Decision(False, why, key)
+
+
+def offer_job(directory: RunDirectory) -> None:
+    """File a run that passed whole on the GPU that it required, for later decisions."""
+    run = directory.run
+    if not (run.require_device and run.state == "finished" and run.purpose is Purpose.TEST):
+        return
+    gpu = run.host.gpu.get("name", "") if run.host is not None else ""
+    known = run.host is not None and gpu == run.require_device
+    ran = [s for s in run.stages if s.kind.on_host]
+    if not known or run.missing or run.fault or run.reused or not ran:
+        return
+    if report.run_outcome(run) is not Outcome.PASS or any(
+        (s.device, s.machine) != (DeviceKind.GPU, gpu) for s in ran
+    ):
+        return
+    key = _key(run.kernel, run.plan, tuple(directory.builds), gpu)
+    passed = PassedJob(
+        key=key,
+        run=run.id,
+        gpu=gpu,
+        driver=run.host.driver if run.host is not None else "",
+        commit=run.provenance.commit,
+        finished_utc=run.finished_utc,
+    )
+    rundir.write_atomic(directory.root / PASSED / f"{key}.json", serialization.to_json(passed))
+
+
+def _key(kernel: Kernel, plan: Plan, builds: Iterable[Build], gpu: str) -> str:
+    sanitized = any(s.kind is StageKind.SANITIZER for s in plan.stages)
+    depends = {
+        "kernel": asdict(kernel),
+        "stages": [asdict(s) for s in plan.stages if not s.kind.static],
+        "builds": {
+            f"{b.kernel}-{b.arch}-{b.variant}": b.files[b.program]
+            for b in builds
+            if sanitized or b.kernel != SELFTEST
+        },
+        "gpu": gpu,
+        "package": package_digest(),
+    }
+    text = json.dumps(depends, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -14,7 +14,7 @@ SENTENCES = {
     "mul.u32 %r1, %r2, %r3;": "mul.u32 needs one of .lo, .hi, .wide",
     "mul.wide.u64 %rd1, %rd1, %rd1;": ".wide multiplies 16 and 32 bits only",
     "mad.lo.sat.s32 %r1, %r1, %r1, %r1;": "mad.sat exists as mad.hi.sat.s32 only",
-    "div.rz.f64 %fd1, %fd1, %fd1;": "div.rz.f64: float64 is divided with .rn only",
+    "div.approx.f64 %fd1, %fd1, %fd1;": "div.approx.f64: .approx is not supported",
     "cvt.rn.f64.f32 %fd1, %f1;": None,
     "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r1, %p1}, [%r2];": "of .b32, not %p1 of type .pred",
     "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%rd1};": "of .b32, not %rd1 of type .b64",

@@ -17,9 +17,10 @@ from kernelrig.emu.isa._forms import (
     type_name,
     typed,
 )
-from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Native, Row, Step, row
 from kernelrig.emu.numerics import float_functions
 from kernelrig.emu.numerics.arrays import BOOL, F32, F64, U32, U64, Array
+from kernelrig.emu.numerics.directed_rounding import directed_64
 from kernelrig.emu.numerics.float_functions import Function
 from kernelrig.emu.numerics.rounding import canonical, flushed
 from kernelrig.ptx import Instruction
@@ -118,7 +119,7 @@ def _division(i: Instruction) -> Step:
     handler = _handler(i, mode)
     if "f64" in i.flags:
         if mode != "rn":
-            raise Unsupported(f"{i.mnemonic}: float64 is divided with .rn only")
+            return alike(i, directed_64(i.opcode, mode, _EXACT_64[i.opcode]), count, F64)
         return alike(i, _EXACT_64[i.opcode], count, F64, native=handler)
     if mode in ("approx", "full"):
         if i.opcode == "div":
@@ -242,7 +243,7 @@ ROWS: tuple[Row, ...] = compared(
         *(row(op, _build_pair, "f32x2", f"{MODES} ftz") for op in ("add", "sub", "mul", "fma")),
         row("div", _division, "f32", f"{MODES} approx full ftz"),
         *(row(op, _division, "f32", f"{MODES} approx ftz") for op in ("rcp", "sqrt")),
-        *(row(op, _division, "f64", MODES) for op in ("div", "rcp", "sqrt")),
+        *(row(op, _division, "f64", "rn") for op in ("div", "rcp", "sqrt")),
         *(
             row(op, _approximation, "approx f32", "ftz")
             for op in ("ex2", "lg2", "rsqrt", "sin", "cos")
@@ -259,4 +260,8 @@ ROWS: tuple[Row, ...] = compared(
         row("testp", _testp, takes=f"f32 f64 {' '.join(_TESTS)}"),
     ),
     _UNTRIED,
+) + tuple(
+    row(op, _division, f"f64 {mode}")
+    for op in ("div", "rcp", "sqrt")
+    for mode in ("rz", "rm", "rp")
 )

@@ -139,6 +139,19 @@ def test_what_the_verdicts_depend_on_is_in_the_key(project: tuple[Path, Build]) 
     assert asked((root, other)).needed
 
 
+def test_a_binary_compiled_anew_from_the_same_is_the_same(project: tuple[Path, Build]) -> None:
+    """nvcc writes other bytes into each: the device code and what it was made of count."""
+    root, made = project
+    offer((root, replace(made, files={**made.files, made.program: "0" * 64})), finished(project))
+    assert not asked(project).needed
+
+
+def test_other_device_code_is_another_key(project: tuple[Path, Build]) -> None:
+    root, made = project
+    offer((root, replace(made, files={**made.files, "passes.sass": "0" * 64})), finished(project))
+    assert asked(project).needed
+
+
 def test_a_time_is_measured_every_time(project: tuple[Path, Build]) -> None:
     plan = project[0] / "ci/plans/quick.yaml"
     timed = "  - {name: timing, kind: timing, needs: [program]}\n"

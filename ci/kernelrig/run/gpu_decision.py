@@ -1,9 +1,10 @@
 """Whether a job has to hold a GPU: not where all that it would judge passed before, unchanged.
 
 For CI, where the decision is made before a host is reached. So the key holds what is known there:
-the whole binaries, the kernel's entry, the stages, this package and the GPU's name; not the host's
-driver and tools, which the decision names as those of then. A time is never reused: a plan that
-measures any is run every time.
+the builds, the kernel's entry, the stages, this package and the GPU's name; not the host's driver
+and tools, which the decision names as those of then. Of a build that is its own key (sources,
+flags, tools) and its device code: each job compiles anew, and nvcc writes other bytes into a binary
+each time. A time is never reused: a plan that measures any is run every time.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def _key(kernel: Kernel, plan: Plan, builds: Iterable[Build], gpu: str) -> str:
         "kernel": asdict(kernel),
         "stages": [asdict(s) for s in plan.stages if not s.kind.static],
         "builds": {
-            f"{b.kernel}-{b.arch}-{b.variant}": b.files[b.program]
+            f"{b.kernel}-{b.arch}-{b.variant}": [b.key, *_device_code(b)]
             for b in builds
             if sanitized or b.kernel != SELFTEST
         },
@@ -124,3 +125,8 @@ def _key(kernel: Kernel, plan: Plan, builds: Iterable[Build], gpu: str) -> str:
     }
     text = json.dumps(depends, sort_keys=True, ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _device_code(build: Build) -> list[str]:
+    """Return the hashes of its PTX and SASS, which are the same whenever it is compiled."""
+    return [sha for name, sha in sorted(build.files.items()) if name.endswith((".ptx", ".sass"))]

@@ -27,7 +27,8 @@
 // NOTES.md has the figures.
 //
 // Roles: W0 loads (one elected lane) and prefetches into L2 what each consumer takes next;
-// warpgroups 1 and 2 issue the MMAs and store.
+// warpgroups 1 and 2 issue the MMAs and store. In a cluster W1 tells the CTA that loads a stage
+// next that this CTA's consumers have released it.
 //
 // Shared memory, bytes, at the defaults (SLICE_COLUMNS 192, LOAD_PIPE_DEPTH 8):
 //
@@ -44,11 +45,12 @@
 //   inputs_released[stage]   4: the warps of the tile's consumer              -> W0
 //   turn[consumer]           4: the warps of the other consumer, once all MMAs of their tile are
 //                               issued                                        -> the consumer
-//   shared_released[stage]   with CLUSTER 4 x sharers: the same warps of each CTA that shares A
-//                               -> W0 of the CTA that loads the stage for all
+//   shared_released[stage]   with CLUSTER: W1 of each CTA that shares A       -> W0 of the CTA that
+//                               loads the stage for all; W1 waits for its inputs_released first
 //
-// An arrival in another CTA is relaxed, behind a fence that orders shared memory alone:
-// .release.cluster would wait for the stores of C (MEMBAR.ALL.GPU).
+// W1 arrives relaxed, behind a fence that orders shared memory alone: .release.cluster costs a
+// MEMBAR.ALL.GPU a stage, and two thirds of the time. Consumers that arrive in other CTAs
+// themselves are no faster, and spill.
 //
 // The turn is needed for correctness: without it a consumer that skips the other one's stages could
 // be two phases ahead of a barrier, which parity cannot distinguish from being in step. With 8
@@ -143,6 +145,10 @@ struct Config {
 #elif defined(KERNELRIG_TRACE) // so does what a clock records
   static constexpr int LOAD_REGISTERS = 56;
   static constexpr int CONSUMER_REGISTERS = 224;
+#elif CLUSTER > 1
+  // with cache hints W0 needs more, too
+  static constexpr int LOAD_REGISTERS = 40;
+  static constexpr int CONSUMER_REGISTERS = 232;
 #else
   static constexpr int LOAD_REGISTERS = 24;
   static constexpr int CONSUMER_REGISTERS = 240;
@@ -308,6 +314,24 @@ __device__ __forceinline__ void wait_released(uint32_t smem, const Stage &stage,
     wait(smem + Config::INPUTS_RELEASED + at, parity, "inputs_released");
 }
 
+// W1: hands on every release of a stage to the CTA that loads it next.
+__device__ __forceinline__ void hand_on_releases(uint32_t smem, int tiles, int consumers,
+                                                 const Place &place) {
+  int uses = 0;
+  for (int consumer = 0; consumer < Config::CONSUMERS; ++consumer)
+    uses += Run(tiles, consumers, Config::CONSUMERS * place.group + consumer).count;
+  uses *= Config::K_STEPS;
+  Stage stage;
+#pragma unroll 1
+  for (int i = 0; i < uses; ++i) {
+    wait(smem + Config::INPUTS_RELEASED + 8 * stage.index, stage.parity, "inputs_released");
+    const uint32_t released = smem + Config::SHARED_RELEASED + 8 * stage.index;
+    ptx::fence_release_shared();
+    ptx::mbarrier_arrive_relaxed_cluster(ptx::in_cta(released, place.loader(stage.index)));
+    stage.advance();
+  }
+}
+
 // A box of A, to the CTAs of `mask`.
 __device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap &a_map, int k, int row,
                                          uint32_t arrived, [[maybe_unused]] uint16_t mask) {
@@ -375,7 +399,6 @@ struct Consumer {
   uint16_t *c;
   const CUtensorMap *c_map;
   uint32_t staging; // of the warp
-  const Place *place;
 
   static constexpr int BLOCKS = Config::COLUMNS / 32; // of 32 columns: 8 per thread
   static constexpr int ROWS = 2;                      // of a thread, 8 apart
@@ -395,16 +418,8 @@ struct Consumer {
   }
 
   __device__ __forceinline__ void release(int stage) const {
-    if (ptx::elect_one()) {
-      const bool shared = CLUSTER > 1 && place->sharers > 1;
-      if (!shared || place->loader(stage) != place->rank)
-        ptx::mbarrier_arrive(smem + Config::INPUTS_RELEASED + 8 * stage);
-      if (shared) {
-        const uint32_t released = smem + Config::SHARED_RELEASED + 8 * stage;
-        ptx::fence_release_shared();
-        ptx::mbarrier_arrive_relaxed_cluster(ptx::in_cta(released, place->loader(stage)));
-      }
-    }
+    if (ptx::elect_one())
+      ptx::mbarrier_arrive(smem + Config::INPUTS_RELEASED + 8 * stage);
   }
 
   __device__ __forceinline__ void multiply(Sums &acc, Stage &stage, uint64_t a_ring,
@@ -566,7 +581,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(Config::THREADS, 1)
       ptx::mbarrier_init(smem + Config::INPUTS_ARRIVED + 8 * stage, 1);
       ptx::mbarrier_init(smem + Config::INPUTS_RELEASED + 8 * stage, 4);
       if constexpr (CLUSTER > 1)
-        ptx::mbarrier_init(smem + Config::SHARED_RELEASED + 8 * stage, 4 * place.sharers);
+        ptx::mbarrier_init(smem + Config::SHARED_RELEASED + 8 * stage, place.sharers);
     }
     for (int consumer = 0; consumer < Config::CONSUMERS; ++consumer)
       ptx::mbarrier_init(smem + Config::TURN + 8 * consumer, 4);
@@ -587,6 +602,8 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(Config::THREADS, 1)
       load_inputs(smem, a_map, tiles, consumers, place, clock);
       clock.write(clocks);
     }
+    if (CLUSTER > 1 && warp == 1 && place.sharers > 1 && ptx::elect_one())
+      hand_on_releases(smem, tiles, consumers, place);
   } else {
     wgmma::take_registers<Config::CONSUMER_REGISTERS>();
     const int number = warpgroup - 1;
@@ -600,7 +617,6 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(Config::THREADS, 1)
     consumer.comb = comb;
     consumer.c = c;
     consumer.c_map = &c_map;
-    consumer.place = &place;
     consumer.staging = smem + Config::STAGING_OFFSET + (warp - 4) * Config::WARP_STAGING_BYTES;
     ConsumerClock clock;
     if (threadIdx.x % Config::WARPGROUP == 0)

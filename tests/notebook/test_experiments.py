@@ -411,9 +411,9 @@ def test_the_notebook_of_this_repository_is_consistent() -> None:
     files = read_experiments(REPOSITORY)
     tried = [f.experiment for f in files.values() if f.experiment.state is ExperimentState.CLOSED]
     parked = [f.experiment for f in files.values() if f.experiment.state is ExperimentState.PARKED]
-    h200 = [e for e in tried if e.arch == "sm_90a"]
-    assert len(h200) == 12
-    assert {e.verdict for e in h200} == set(Decision)
-    assert all("driver 580.159.04" in e.source for e in h200)
+    on_gpus = [e for e in tried if e.arch == "sm_90a"]
+    assert len(on_gpus) == 14
+    assert {e.verdict for e in on_gpus} == set(Decision)
+    assert all("driver 580.159.04" in e.source for e in on_gpus)
     assert len([e for e in parked if e.arch == "sm_100a"]) >= 2
     assert experiments.listing(REPOSITORY, state="closed")[1].count("\n") == len(tried)

@@ -20,12 +20,12 @@ def test_sets_of_the_hopper_kernel_are_built_and_emulated(
     project = copy_kernel_folder(tmp_path / "project")
     (project / "remotes.yaml").write_text(REMOTES)
     request = SweepRequest(
-        "patch_embed", "sm_90a", "local", sets=("CLUSTER=1,2,4",), budget_minutes=0.0
+        "patch_embed", "sm_90a", "local", sets=("CLUSTER=1,2,3",), budget_minutes=0.0
     )
     result = run_sweep(project, request)
     rows = {r.set.values["CLUSTER"]: r for r in result.rows}
     assert result.why == "the budget of 0 minutes is spent"
     assert {rows[n].phase for n in (1, 2)} == {SweepPhase.BUILT}
     assert "all elements right" in rows[2].facts["emulated"]
-    assert rows[4].outcome is Outcome.SKIP
-    assert "CLUSTER divides the slices" in rows[4].summary
+    assert rows[3].outcome is Outcome.SKIP
+    assert "CLUSTER divides the slices" in rows[3].summary

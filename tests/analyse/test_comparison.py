@@ -187,7 +187,7 @@ PARTS = {
 
 def test_parts_of_what_there_is_much_of_vary_with_the_rest() -> None:
     assert compare_sides(placed(0, PARTS), placed(1, PARTS)).moved == ()
-    few = {n: v for n, v in PARTS.items() if "conflicts" in n or "evict_first" in n}
+    few = {n: v for n, v in PARTS.items() if "conflicts" in n}
     found = compare_sides(placed(0, few, 1e-4), placed(1, few, 1e-4)).moved
     assert {m.counter for m in found} == set(few), "of little they are much"
 
@@ -246,6 +246,40 @@ def test_active_cycles_of_l2_are_a_time_by_another_clock(unit: str, named: list[
     """Of five processes of a launch of 95 us on an H100, the two that differ most."""
     values = {f"lts__cycles_active.{unit}": (2413380.0, 2025409.0)}
     assert [1 for _ in compare_sides(placed(0, values), placed(1, values)).moved] == named
+
+
+OF_OTHERS = {
+    # of ten processes of a launch on an H100 that hardly uses L2, those that differ most
+    "lts__t_sector_op_write_hit_rate.pct": (137.6, 81.8),
+    "lts__t_sectors_evict_first_lookup_hit.sum": (1209.0, 14042.0),
+    "lts__throughput.avg.pct_of_peak_sustained_elapsed": (1.33, 0.09),
+    "lts__t_sector_hit_rate.pct": (107.0, 85.1),
+    "lts__t_sectors.sum": (104952.0, 122738.0),
+    "lts__t_sectors_srcunit_tex_op_write.sum": (1584.0, 1584.0),
+}
+
+
+def test_what_l2_does_for_others_is_not_of_the_program() -> None:
+    a, b = (
+        CounterSide("x", counters={n: Counted(v[i]) for n, v in OF_OTHERS.items()}) for i in (0, 1)
+    )
+    assert compare_sides(a, b).moved == ()
+
+
+@pytest.mark.parametrize(
+    ("counter", "b"),
+    [
+        ("lts__t_sectors.sum", 160e3),
+        ("lts__throughput.avg.pct_of_peak_sustained_elapsed", 4.0),
+        ("lts__t_sectors_srcunit_tex_op_write.sum", 9000.0),
+    ],
+)
+def test_what_l2_does_beyond_that_is_named(counter: str, b: float) -> None:
+    values = OF_OTHERS | {counter: (OF_OTHERS[counter][0], b)}
+    one, other = (
+        CounterSide("x", counters={n: Counted(v[i]) for n, v in values.items()}) for i in (0, 1)
+    )
+    assert [m.counter for m in compare_sides(one, other).moved] == [counter]
 
 
 def test_a_rate_of_few_look_ups_varies_more() -> None:

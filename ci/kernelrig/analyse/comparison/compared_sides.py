@@ -142,8 +142,8 @@ def _moved(
     for name in names:
         if name.startswith(_SAMPLES) or a[name].unit != b[name].unit:
             continue
-        base = base_of(name)
-        looked_up = min((s[base].value for s in (a, b) if base in s), default=0.0)
+        bases = (n for n in base_of(name) if n in a and n in b)
+        looked_up = next((min(s[n].value for s in (a, b)) for n in bases), 0.0)
         wholes = (n for n in whole_of(name) if n in a and n in b)
         others = next((min(s[n].value - s[name].value for s in (a, b)) for n in wholes), 0.0)
         kind = noise_of(name, a[name].unit, cycles, looked_up, others)

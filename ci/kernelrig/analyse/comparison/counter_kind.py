@@ -43,9 +43,12 @@ class Noise:
         """Return the noise of a part of a whole that has so many others."""
         return replace(self, least=self.least + PART * max(0.0, others))
 
-    def of_share(self, count: float) -> Noise:
-        """Return the noise of a share of so many, in percent: that of few is of few events."""
-        by_count = CACHED.least + CACHED.events * math.sqrt(count)
+    def of_share(self, count: float, least: float) -> Noise:
+        """Return the noise of a share of so many, in percent: that of few is of few events.
+
+        `least` is the noise of the count itself.
+        """
+        by_count = least + CACHED.events * math.sqrt(count)
         return replace(self, least=self.least + 100 * by_count / count) if count else self
 
 
@@ -66,7 +69,12 @@ CYCLES = Noise(0.05, least=500)
 START_CYCLES = 1500
 """By how much the start and the end of a launch differ: much of one that takes 5 us."""
 _SECTOR_BYTES = 32
-WRITTEN_BACK = Noise(0.12, least=512 << 10)
+OTHERS_BYTES = 512 << 10
+"""That L2 moves for others beside a launch: the driver, ncu, what was there before."""
+_OF_OTHERS_TOO = re.compile(r"lts__(?!.*srcunit_tex)")
+OF_PEAK_OF_OTHERS = 1.5
+"""By how many per cent of L2's peak these move its share, in a launch that leaves it idle."""
+WRITTEN_BACK = Noise(0.12, least=OTHERS_BYTES)
 """Bytes that L2 writes to DRAM, which depends on what else it has to keep."""
 PERCENT = Noise(0.06, least=0.75)
 """Of what is in per cent: of a peak, of hits, of warps."""
@@ -146,11 +154,14 @@ def good_of(name: str) -> Good:
     return next((good for of, good in _GOOD if re.match(of, name)), Good.NEITHER)
 
 
-def base_of(name: str) -> str:
-    """Return the count that a rate of hits is of: what is looked up; nothing for other counters."""
+def base_of(name: str) -> tuple[str, ...]:
+    """Return the counts, the nearest first, that a rate of hits is of: what is looked up, or what
+    the SMs look up of it; none for other counters.
+    """
     if not name.endswith(_HIT_RATE):
-        return ""
-    return name.removesuffix(_HIT_RATE).replace("__t_sector", "__t_sectors") + ".sum"
+        return ()
+    base = name.removesuffix(_HIT_RATE).replace("__t_sector", "__t_sectors") + ".sum"
+    return base, base.replace("lts__t_sectors", "lts__t_sectors_srcunit_tex")
 
 
 def whole_of(name: str) -> tuple[str, ...]:
@@ -176,13 +187,16 @@ def noise_of(
         return FETCH_RATIO.of_launch(cycles)
     if "issue_stalled" in name or "warp_latency" in name:
         return STALL_RATIO.of_launch(cycles, times=2).of_part(others)
+    others_too = bool(_OF_OTHERS_TOO.match(name))
     is_percent = unit == "%" or name.endswith(".pct") or ".pct_of_peak" in name
     if _FETCHED.search(name) and "cycles" not in name:
         return FETCH_HITS if is_percent else FETCHES
     if name.endswith(_HIT_RATE):
-        return (WRITE_HITS if "op_write" in name else HITS).of_share(looked_up)
+        least = OTHERS_BYTES / _SECTOR_BYTES if others_too else CACHED.least
+        return (WRITE_HITS if "op_write" in name else HITS).of_share(looked_up, least)
     if is_percent:
-        return PERCENT.of_launch(cycles if "peak_sustained" in name else 0.0)
+        percent = replace(PERCENT, least=OF_PEAK_OF_OTHERS) if others_too else PERCENT
+        return percent.of_launch(cycles if "peak_sustained" in name else 0.0)
     if ".per_" in name or "/" in unit:
         return (RATE if "per_second" in name else RATIO).of_launch(cycles)
     if name.endswith(".ratio") or "avg_thread" in name:
@@ -202,7 +216,8 @@ def noise_of(
     if "wavefronts" in name and not name.startswith("smsp__sass"):
         return WAVEFRONTS
     if re.search(r"lookup|evict|hit|miss|fill|dram__|lts__|lrc__|xbar", name):
-        return CACHED.of_part(others)
+        least = OTHERS_BYTES / _SECTOR_BYTES if others_too else CACHED.least
+        return replace(CACHED, least=least).of_part(others)
     if re.search(r"inst|thread|branch|wavefront|bank|shared|requests|sass", name):
         return PROGRAM
     return TRAFFIC

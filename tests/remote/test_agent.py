@@ -157,7 +157,7 @@ def test_a_killed_agent_shows_as_lost_and_leaves_no_process(host: LocalHost) -> 
         job("two", shell("b", ":")),
     ]
     (one, two), events = host.run(jobs, on_event=kill)
-    assert events[-1]["event"] == "agent_lost"
+    assert events[-1]["event"] == "agent_lost", events
     assert [c.ended_by for c in one.commands] == [EndedBy.LOST, EndedBy.HELD_BACK]
     assert two.not_run == "the agent on the host was lost before it ran this"
     assert [is_running(pid) for pid in pids] == [False, False]
@@ -177,8 +177,10 @@ def test_a_stopped_agent_is_reported_given_up_and_collected_when_it_goes_on(
         if event["event"] == "command_started":
             agents.append(json.loads((host.workdir / "runs/run-1/agent.json").read_text())["pid"])
             os.kill(agents[0], signal.SIGSTOP)
+            (host.workdir / "runs/run-1/go").touch()  # not before: the run might be over by then
 
-    jobs = [job("one", shell("a", "echo ran >> ../../../../ran"), shell("b", ":"))]
+    wait = "while [ ! -e ../../go ]; do sleep 0.01; done"
+    jobs = [job("one", shell("a", f"{wait}; echo ran >> ../../../../ran"), shell("b", ":"))]
     link = host.link()
     link.launch("run-1", jobs, {}, stop_at_first=False)
     missing = link.bring_back("run-1", host.back, jobs, stop)

@@ -124,6 +124,8 @@ def arithmetic() -> Iterator[str]:
                 yield f"{op}.{mode}.sat.f32.f16 %f1, {terms}; {op}.{mode}.f32.bf16 %f1, {terms};"
         yield f"div.{mode}.ftz.f32 %f1, %f2, %f3; rcp.{mode}.ftz.f32 %f1, %f2;"
         yield f"sqrt.{mode}.ftz.f32 %f1, %f2;"
+        yield f"div.{mode}.f64 %fd1, %fd2, %fd3; rcp.{mode}.f64 %fd1, %fd2;"
+        yield f"sqrt.{mode}.f64 %fd1, %fd2;"
     yield "div.approx.ftz.f32 %f1, %f2, %f3; div.full.ftz.f32 %f1, %f2, %f3;"
     yield "sqrt.approx.ftz.f32 %f1, %f2; rsqrt.approx.ftz.f32 %f1, %f2; neg.ftz.f32 %f1, %f2;"
     yield "abs.ftz.f32 %f1, %f2; neg.ftz.f16 %h1, %h2; neg.ftz.f16x2 %r1, %r2;"
@@ -232,7 +234,11 @@ def test_handlers_give_the_bits_of_the_numpy_step(family: str) -> None:
 
 
 NOT_NATIVE = {
-    *(f"{op}.{m}.f64" for op in ("add", "sub", "mul", "fma", "mad") for m in ("rz", "rm", "rp")),
+    *(
+        f"{op}.{mode}.f64"
+        for op in ("add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt")
+        for mode in ("rz", "rm", "rp")
+    ),
     *(f"{op}.approx.f32" for op in ("ex2", "lg2", "sin", "cos", "tanh")), "ex2.approx.ftz.f32",
     *(f"{op}.approx.{kind}" for op in ("ex2", "tanh") for kind in ("f16", "f16x2")),
     *(f"{op}.bf16{x2}" for op in ("ex2.approx.ftz", "tanh.approx") for x2 in ("", "x2")),

@@ -66,10 +66,10 @@ class Kernels:
         self.folder, self.tools = folder, tools or find_toolchain(REPOSITORY)
         self.own = Megakernels(folder, self.tools)
         self.known: Mapping[str, Callable[[], Loaded]] = {
-            "blackwell": partial(self._ours, "patch_embed", "sm_100a", (8, 2)),
-            "hopper": partial(self._ours, "patch_embed", "sm_90a", (2, 4)),
-            "staged": partial(self._ours, "patch_embed", "sm_90a", (2, 4), "staged"),
-            "plain": partial(self._ours, "patch_embed_cuda", "sm_90a", (1, 2)),
+            "blackwell": partial(self.ours, "patch_embed", "sm_100a", (8, 2)),
+            "hopper": partial(self.ours, "patch_embed", "sm_90a", (2, 4)),
+            "staged": partial(self.ours, "patch_embed", "sm_90a", (2, 4), "staged"),
+            "plain": partial(self.ours, "patch_embed_cuda", "sm_90a", (1, 2)),
             "bf16-product": partial(self._third_party, "bf16_product"),
             "multicast": partial(self._third_party, "multicast"),
             "racy-wgmma": partial(self.own.broken, "sm90a/stage-reused-early", (1, 4)),
@@ -77,7 +77,7 @@ class Kernels:
             "triton-sm_100": partial(self._triton, 100),
         }
 
-    def _ours(
+    def ours(
         self, name: str, arch: str, sizes: tuple[int, int], variant: str = "production"
     ) -> Loaded:
         kernel = config.load_kernels(REPOSITORY)[name]

@@ -9,8 +9,6 @@ each time. A time is never reused: a plan that measures any is run every time.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +19,7 @@ from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import Build, DeviceKind, Kernel, Outcome, Plan, Purpose, StageKind
 from kernelrig.remote.job import MEASURED
-from kernelrig.run.reuse import package_digest
+from kernelrig.run.reuse import package_digest, value_digest
 from kernelrig.run.store import RunDirectory
 
 PASSED = Path("artifacts/passed-on-gpu")
@@ -123,8 +121,7 @@ def _key(kernel: Kernel, plan: Plan, builds: Iterable[Build], gpu: str) -> str:
         "gpu": gpu,
         "package": package_digest(),
     }
-    text = json.dumps(depends, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return value_digest(depends)
 
 
 def _device_code(build: Build) -> list[str]:

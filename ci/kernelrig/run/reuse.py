@@ -82,7 +82,7 @@ def stage_keys(
     # The sanitizers' stages share one emulation: each of them depends on what all of them ask.
     shared = [asdict(job) for job in jobs if job.kind is StageKind.SANITIZER] if emulated else []
     return {
-        job.name: _digest(
+        job.name: value_digest(
             common | {"job": asdict(job), "shared": shared * (job.kind is StageKind.SANITIZER)}
         )
         for job in jobs
@@ -225,6 +225,7 @@ def _emulator(host: Host) -> dict[str, Any]:
     return {"python": host.python, "numpy": numpy, "machine": host.machine}
 
 
-def _digest(value: Mapping[str, Any]) -> str:
+def value_digest(value: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of what a result depends on, whatever the order of its keys."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

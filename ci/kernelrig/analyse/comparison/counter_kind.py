@@ -43,12 +43,12 @@ class Noise:
         """Return the noise of a part of a whole that has so many others."""
         return replace(self, least=self.least + PART * max(0.0, others))
 
-    def of_share(self, count: float, least: float) -> Noise:
+    def of_share(self, count: float, counted: Noise) -> Noise:
         """Return the noise of a share of so many, in percent: that of few is of few events.
 
-        `least` is the noise of the count itself.
+        `counted` is the noise of the count itself.
         """
-        by_count = least + CACHED.events * math.sqrt(count)
+        by_count = counted.least + counted.events * math.sqrt(count)
         return replace(self, least=self.least + 100 * by_count / count) if count else self
 
 
@@ -72,6 +72,7 @@ _SECTOR_BYTES = 32
 OTHERS_BYTES = 512 << 10
 """That L2 moves for others beside a launch: the driver, ncu, what was there before."""
 _OF_OTHERS_TOO = re.compile(r"lts__(?!.*srcunit_tex)")
+CACHED_FOR_OTHERS_TOO = replace(CACHED, least=OTHERS_BYTES / _SECTOR_BYTES)
 OF_PEAK_OF_OTHERS = 1.5
 """By how many per cent of L2's peak these move its share, in a launch that leaves it idle."""
 WRITTEN_BACK = Noise(0.12, least=OTHERS_BYTES)
@@ -188,12 +189,12 @@ def noise_of(
     if "issue_stalled" in name or "warp_latency" in name:
         return STALL_RATIO.of_launch(cycles, times=2).of_part(others)
     others_too = bool(_OF_OTHERS_TOO.match(name))
+    cached = CACHED_FOR_OTHERS_TOO if others_too else CACHED
     is_percent = unit == "%" or name.endswith(".pct") or ".pct_of_peak" in name
     if _FETCHED.search(name) and "cycles" not in name:
         return FETCH_HITS if is_percent else FETCHES
     if name.endswith(_HIT_RATE):
-        least = OTHERS_BYTES / _SECTOR_BYTES if others_too else CACHED.least
-        return (WRITE_HITS if "op_write" in name else HITS).of_share(looked_up, least)
+        return (WRITE_HITS if "op_write" in name else HITS).of_share(looked_up, cached)
     if is_percent:
         percent = replace(PERCENT, least=OF_PEAK_OF_OTHERS) if others_too else PERCENT
         return percent.of_launch(cycles if "peak_sustained" in name else 0.0)
@@ -216,8 +217,7 @@ def noise_of(
     if "wavefronts" in name and not name.startswith("smsp__sass"):
         return WAVEFRONTS
     if re.search(r"lookup|evict|hit|miss|fill|dram__|lts__|lrc__|xbar", name):
-        least = OTHERS_BYTES / _SECTOR_BYTES if others_too else CACHED.least
-        return replace(CACHED, least=least).of_part(others)
+        return cached.of_part(others)
     if re.search(r"inst|thread|branch|wavefront|bank|shared|requests|sass", name):
         return PROGRAM
     return TRAFFIC

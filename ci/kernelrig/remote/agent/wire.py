@@ -30,6 +30,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.input = cast(io.BufferedReader, sys.stdin.buffer)
+        self.unread = bytearray()  # all that was read and not used: `input` holds none of it
         self.output = os.dup(1)
         os.dup2(2, 1)  # stdout becomes stderr: a stray print must not garble the frames
         self.sending = threading.Lock()
@@ -67,18 +68,31 @@ class Wire:
             self.waiting_since = None
 
     def receive(self) -> Json | None:
-        with self.waiting():
-            line = self.input.readline()
-        return json.loads(line) if line.endswith(b"\n") else None
+        searched = 0
+        while (end := self.unread.find(b"\n", searched)) < 0:
+            searched = len(self.unread)
+            if not self._read():
+                return None
+        line = bytes(self.unread[:end])
+        del self.unread[: end + 1]
+        request: Json = json.loads(line)
+        return request
 
     def payload(self, size: int) -> Iterator[bytes]:
         while size > 0:
-            with self.waiting():
-                chunk = self.input.read(min(CHUNK, size))
-            if not chunk:
+            if not self.unread and not self._read():
                 raise EOFError
+            chunk = bytes(self.unread[: min(CHUNK, size)])
+            del self.unread[: len(chunk)]
             size -= len(chunk)
             yield chunk
+
+    def _read(self) -> bool:
+        """Read what there is, of which `input` keeps nothing; false at the end."""
+        with self.waiting():
+            chunk = self.input.read1(CHUNK)
+        self.unread += chunk
+        return bool(chunk)
 
     def send(self, header: Json, payload: Iterable[bytes] = (), *, more: bool = False) -> None:
         """Send a frame. With `more` to come it may wait, with others, for the next one or a tick:
@@ -102,9 +116,11 @@ class Wire:
 
         True as soon as the client sends another request, EOFError if it disconnected.
         """
+        if self.unread:  # it came together with an earlier one: `select` does not know of it
+            return True
         ready, _, _ = select.select([self.input, *exits], [], [], wait_s)
         if self.input not in ready:
             return False
-        if not self.input.peek(1):
+        if not self._read():
             raise EOFError
         return True

@@ -14,6 +14,7 @@ from kernelrig.analyse.comparison import (
     profile_side,
     read_metric_table,
 )
+from kernelrig.analyse.comparison.counter_kind import Good, good_of
 from kernelrig.analyse.phases import read_clock_text
 from kernelrig.analyse.profile_report import read_report
 from kernelrig.errors import ConfigError, ProtocolError
@@ -282,6 +283,21 @@ def test_what_l2_does_for_others_is_not_of_the_program() -> None:
 )
 def test_what_l2_does_beyond_that_is_named(counter: str, b: float) -> None:
     assert moved_of(OF_OTHERS | {counter: (OF_OTHERS[counter][0], b)}) == [counter]
+
+
+def test_curves_of_other_launches_are_no_counters() -> None:
+    curves = {
+        "launch__occupancy_per_register_count": (3564.0, 4527.0),
+        "derived__pct_occupancy_per_shared_mem_size": (13328.0, 10416.0),
+    }
+    limit = "launch__occupancy_limit_shared_mem"
+    assert moved_of({**curves, limit: (4.0, 7.0)}) == [limit]
+
+
+@pytest.mark.parametrize(("pipe", "good"), [("alu", Good.NEITHER), ("tensor", Good.MORE)])
+def test_less_of_a_pipe_that_computes_addresses_is_not_worse(pipe: str, good: Good) -> None:
+    assert good_of(f"sm__pipe_{pipe}_cycles_active.avg.pct_of_peak_sustained_elapsed") is good
+    assert good_of(f"sm__inst_executed_pipe_{pipe}.sum") is Good.LESS
 
 
 def test_a_rate_of_few_look_ups_varies_more() -> None:

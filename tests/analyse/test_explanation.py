@@ -101,6 +101,15 @@ def explained(report: str, library: Path) -> Explanation:
     return explain_launch(launch)
 
 
+def test_what_a_profile_did_not_measure_has_no_figure(ncu_report: Path) -> None:
+    (launch,) = read_report(REPORTS / "slow.ncu-rep", ncu_report)
+    assert explain_launch(launch).memory["dram_read_bytes"] > 0
+    metrics = {n: m for n, m in launch.metrics.items() if not n.startswith("dram__bytes_read")}
+    without = explain_launch(replace(launch, metrics=metrics, instructions=()))
+    assert "l2_hit_percent" in without.memory
+    assert not {"dram_read_bytes", "excess_sectors", "bank_conflict_waves"} & set(without.memory)
+
+
 def test_bank_conflicts_of_a_transpose_come_first_with_their_line(ncu_report: Path) -> None:
     x = explained("slow", ncu_report)
     assert x.suggestions[0] == x.causes[0].name == "bank-conflicts"

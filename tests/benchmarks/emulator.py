@@ -68,7 +68,6 @@ class Kernels:
         self.known: Mapping[str, Callable[[], Loaded]] = {
             "blackwell": partial(self.ours, "patch_embed", "sm_100a", (8, 2)),
             "hopper": partial(self.ours, "patch_embed", "sm_90a", (2, 4)),
-            "staged": partial(self.ours, "patch_embed", "sm_90a", (2, 4), "staged"),
             "plain": partial(self.ours, "patch_embed_cuda", "sm_90a", (1, 2)),
             "bf16-product": partial(self._third_party, "bf16_product"),
             "multicast": partial(self._third_party, "multicast"),

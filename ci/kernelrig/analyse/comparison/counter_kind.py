@@ -107,12 +107,14 @@ _A_CYCLE = re.compile(r"derived__sm\w*_x2$")
 _NEVER = re.compile(
     r"profiler__|device__|numa__|nvlink__|pcie__|c2clink__|ctc__|launch__(?:stack|uses|context|func)"
     r"|.*(?:sysmem|_ecc|peer|ltcfabric|_gcc|srcunit_l1|lrc__|fbpa__|_idc|idc__)"
+    r"|launch__occupancy_per_|derived__pct_occupancy_per_"
     r"|gpu__time|.*Triage|group:|breakdown:|derived__derivative|.*_realtime"
     r"|smsp__pcsamp_(?!warps_issue_stalled_)|.*_not_issued$|.*cycles_elapsed|gr__|gpc__|fe__|sass__.*_per_opcode"
     r"|(?:lts|dram)__cycles_active\.(?!.*pct)"
 )
 """Of the machine, of ncu's own work, of time under ncu, or of other counters.
 
+What is `occupancy_per` some resource is a curve of what other launches would have, and no count.
 The clocks of L2 and DRAM are not the SMs': cycles in which these are active are such a time.
 """
 _GROUPS = (
@@ -132,6 +134,7 @@ _GOOD = (
     (r".*hit_rate|.*lookup_hit", Good.MORE),
     (r".*bytes_per_sector|.*thread_inst_executed.*ratio|.*branch_efficiency", Good.MORE),
     (r".*sectors_per_request|.*average_t_sectors", Good.LESS),
+    (r".*pipe_(?:alu|xu|lsu|uniform|adu|cbu)\w*\.\S*pct", Good.NEITHER),
     (r".*throughput|.*(?:pipe|cycles_active|issue_active).*pct", Good.MORE),
     (r".*warps_eligible|sm__warps_active|launch__occupancy_limit|launch__waves", Good.MORE),
     (r"launch__(?:registers|shared_mem)", Good.LESS),
@@ -151,7 +154,10 @@ def group_of(name: str) -> str:
 
 
 def good_of(name: str) -> Good:
-    """Return which way of a counter is good: less work, fewer stalls, more of a pipe's peak."""
+    """Return which way of a counter is good: less work, fewer stalls, more of a pipe's peak.
+
+    Less of a pipe that computes addresses and conditions is as often fewer of them as less speed.
+    """
     return next((good for of, good in _GOOD if re.match(of, name)), Good.NEITHER)
 
 

@@ -161,16 +161,18 @@ def _lanes(e: Evidence) -> dict[str, float]:
 
 
 def _memory(e: Evidence) -> dict[str, float]:
-    """Return bytes of DRAM, hit rates, and the share of accesses' work that need not be."""
-    found = {
-        "dram_read_bytes": e.value("dram__bytes_read.sum"),
-        "dram_write_bytes": e.value("dram__bytes_write.sum"),
-        "l1_hit_percent": e.value("l1tex__t_sector_hit_rate.pct"),
-        "l2_hit_percent": e.value("lts__t_sector_hit_rate.pct"),
+    """Return bytes of DRAM, hit rates, work of accesses that need not be: what was measured."""
+    names = {
+        "dram_read_bytes": "dram__bytes_read.sum",
+        "dram_write_bytes": "dram__bytes_write.sum",
+        "l1_hit_percent": "l1tex__t_sector_hit_rate.pct",
+        "l2_hit_percent": "lts__t_sector_hit_rate.pct",
     }
-    for name, unit in (("excess_sectors", SECTORS), ("bank_conflict_waves", WAVEFRONTS)):
-        held = e.source.excess if e.source else ()
-        found[name] = float(sum(x.moved - x.needed for x in held if x.unit == unit))
+    found = {name: e.values[metric] for name, metric in names.items() if metric in e.values}
+    if e.source:
+        for name, unit in (("excess_sectors", SECTORS), ("bank_conflict_waves", WAVEFRONTS)):
+            held = (x for x in e.source.excess if x.unit == unit)
+            found[name] = float(sum(x.moved - x.needed for x in held))
     return {name: _short(value) for name, value in found.items()}
 
 

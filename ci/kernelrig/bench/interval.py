@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import mean, stdev
+from statistics import stdev
 
 RESAMPLES = 4_000
 SEED = 20261121
@@ -26,7 +26,8 @@ def trimmed(count: int) -> int:
 
 def trimmed_mean(values: Sequence[float]) -> float:
     left_out = trimmed(len(values))
-    return mean(sorted(values)[left_out : len(values) - left_out])
+    kept = sorted(values)[left_out : len(values) - left_out]
+    return math.fsum(kept) / len(kept)
 
 
 def standard_error(values: Sequence[float]) -> float:

@@ -13,6 +13,7 @@ between processes shows by how much, and the interval is never narrower than tha
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -92,7 +93,13 @@ def _log_ratio(x: Timed, y: Timed) -> float:
     Of means: clocks move in steps, and a median would jump with them. Trimmed, because single
     launches may be delayed.
     """
-    return math.log(trimmed_mean(y.samples_ms) / trimmed_mean(x.samples_ms))
+    return math.log(_slot_mean(y.samples_ms) / _slot_mean(x.samples_ms))
+
+
+@functools.lru_cache(maxsize=1024)
+def _slot_mean(samples_ms: tuple[float, ...]) -> float:
+    """Return the mean of a slot, which is in the noise of each pair, and in all pairs of A."""
+    return trimmed_mean(samples_ms)
 
 
 def _observations(

@@ -36,6 +36,18 @@ def test_heats_that_check_every_element_come_before_the_sets_are_verified() -> N
     assert len(progress(verified("s0"), checked=False).left_to_verify()) == 19
 
 
+def test_the_first_heat_verifies_the_defaults() -> None:
+    assert progress().opens
+    assert not progress(checked=False).opens
+    wrong = {"event": "void", "run": "r", "sets": ["s0", "s1"], "results": {}}
+    wrong["verified"] = {"s0": ["fail", "3 elements"]}
+    assert progress(wrong).bad["s0"][2] == "3 elements"
+    stopped = wrong | {"verified": {"s0": ["pass", "right"]}}
+    known = progress({"event": "host", "room": 16}, stopped)
+    assert (known.opens, known.verified, known.room) == (False, {"s0"}, 16)
+    assert known.left_to_verify() == []
+
+
 def test_a_heat_has_as_many_processes_as_the_memory_holds_inputs_of() -> None:
     heat = progress(verified("s0", room=16)).next_heat()
     assert heat is not None

@@ -106,6 +106,8 @@ def require_whole(project: Project, answer: Answer, common: Path) -> None:
     events = [json.loads(line) for line in journal.read_text().splitlines()]
     judged = [e["run"] for e in events if e["event"] in ("verified", "heat", "void")]
     assert len(judged) == len(set(judged))
+    runs = project.root / "artifacts/runs"
+    assert [n for n in judged if not (runs / n / "manifest.json").is_file()] == []
     assert {n: c for n, c in starts(common).items() if c > 1 and "slot" in n} == {}
 
 

@@ -54,6 +54,7 @@ from kernelrig.terminal.log import say
 _NOT_REACHED = "not run: the run ended before this stage"
 
 T = TypeVar("T")
+Reporting = Callable[[Callable[[], None]], None]
 Assigned = tuple[Executor, tuple[Stage, ...]]
 
 _PASSES = (Outcome.PASS,)
@@ -68,13 +69,25 @@ A check that could not be made is an error of the run, but the GPU stages are st
 """
 
 
+def at_once(write: Callable[[], None]) -> None:
+    write()
+
+
 def run_plan(root: Path, request: Request) -> Run:
     """Carry out a request, from sources to reports."""
     return run_prepared(root, prepare(root, request))
 
 
-def run_prepared(root: Path, p: RunSpec, opened: Callable[[Run], None] = lambda _: None) -> Run:
-    """Carry out a run that is prepared; `opened` hears of it before anything of it is started."""
+def run_prepared(
+    root: Path,
+    p: RunSpec,
+    opened: Callable[[Run], None] = lambda _: None,
+    reporting: Reporting = at_once,
+) -> Run:
+    """Carry out a run that is prepared; `opened` hears of it before anything of it is started.
+
+    `reporting` is given what writes its reports, once all of it is judged and on file.
+    """
     run = store.new_run(root, p)
     if p.remote is not None and p.remote.limit_minutes is not None:
         require_fit(RunDirectory(root, root / store.RUNS / run.id, run), p.remote)
@@ -83,7 +96,7 @@ def run_prepared(root: Path, p: RunSpec, opened: Callable[[Run], None] = lambda 
         opened(run)
         say(f"run {run.id}")
         _remember(directory)
-        return _carry_out(directory, _assign(p))
+        return _carry_out(directory, _assign(p), reporting)
 
 
 def build_kernels(root: Path, request: BuildRequest) -> tuple[Build, ...]:
@@ -190,7 +203,9 @@ def _judge_again(directory: RunDirectory, back: Executor) -> Run:
         return _carry_out(directory, [(back, directory.run.plan.on_host)])
 
 
-def _carry_out(directory: RunDirectory, assigned: Sequence[Assigned]) -> Run:
+def _carry_out(
+    directory: RunDirectory, assigned: Sequence[Assigned], reporting: Reporting = at_once
+) -> Run:
     """Let each executor carry out its stages, and judge each stage as soon as it has ended."""
     for who, planned in assigned:
         if _failed_gate(directory.run):
@@ -208,7 +223,7 @@ def _carry_out(directory: RunDirectory, assigned: Sequence[Assigned]) -> Run:
                 if isinstance(record, BaseException):  # a reader that fails is an error of ours
                     record = directory.record(stage, store.as_verdict(record))
                 directory.add(record)
-    return _finish(directory)
+    return _finish(directory, reporting)
 
 
 def _attempt(step: Callable[[], T], *, whole: bool = False) -> T | BaseException:
@@ -230,8 +245,8 @@ def _failed_gate(run: Run) -> str:
     return next(held, "")
 
 
-def _finish(directory: RunDirectory) -> Run:
-    """Record what was not run and why, compare times with the baselines, write the reports."""
+def _finish(directory: RunDirectory, reporting: Reporting) -> Run:
+    """Record what was not run and why, compare times with the baselines, have reports written."""
     gate = _failed_gate(directory.run)
     why = f"not run: {gate} did not pass" if gate else _NOT_REACHED
     left = store.skipped(directory, directory.without_record(), why)
@@ -242,11 +257,16 @@ def _finish(directory: RunDirectory) -> Run:
         state="incomplete" if directory.run.state in ("launched", "incomplete") else "finished",
         finished_utc=rundir.utc_now(),
     )
+    directory.save(run)
+    reporting(partial(_write_reports, directory, run))
+    return run
+
+
+def _write_reports(directory: RunDirectory, run: Run) -> None:
     _explain(directory, run)
     _draw(directory, run)
     directory.report(run)
     _remember(directory)
-    return run
 
 
 def _explain(directory: RunDirectory, run: Run) -> None:

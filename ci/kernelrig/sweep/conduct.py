@@ -4,8 +4,10 @@ static limits, emulation, build   of each set, on an engine: an invalid set neve
 heats                             relays of the best set and some others, until the race is over;
                                   each process of a harness program compares every element
 every element verified            on the host, as the plan does, a stage for each set: of harness
-                                  programs the defaults first, and at last what may win; of others
-                                  all sets, before the heats
+                                  programs the defaults, at the head of the first heat, and at last
+                                  what may win; of others all sets, before the heats
+
+The reports of a run are written while the next one is on the host: a GPU waits for verdicts alone.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from kernelrig.errors import ConfigError, IncompleteError, RemoteError
 from kernelrig.files.event_log import Event
 from kernelrig.files.serialization import to_json
 from kernelrig.model import Kernel, Outcome, Remote, Run, SweepResult, TunableSet
+from kernelrig.run.later_reports import LaterReports
 from kernelrig.run.spec import find_tools
 from kernelrig.sweep import set_runs
 from kernelrig.sweep.all_gpus import verify_on_all
@@ -165,13 +168,15 @@ def _go_on(sweep: Sweep, key: str, journal: Journal, *, here_alone: bool) -> str
     t_quantile(CONFIDENCE, 1)  # what takes long to import is not imported while a GPU waits
     began = time.monotonic()
     try:
-        for step in _host_steps(sweep, sweep.remote, journal, began):
-            if step:
-                return step
-            if _default_is_out(sweep, journal):
-                return _why_default(sweep, journal)
+        with LaterReports() as reporting:
+            for step in _host_steps(sweep, sweep.remote, journal, began, reporting):
+                if step:
+                    return step
+                if _default_is_out(sweep, journal):
+                    return _why_default(sweep, journal)
     except (RemoteError, IncompleteError) as e:
         return str(e)
+    set_runs.complete_reports(sweep.root, _progress(sweep, journal).runs)
     return ""
 
 
@@ -228,7 +233,9 @@ def _tried(journal: Journal) -> set[str]:
     return {str(e["id"]) for e in journal.of("set")}
 
 
-def _host_steps(sweep: Sweep, remote: Remote, journal: Journal, began: float) -> Iterator[str]:
+def _host_steps(
+    sweep: Sweep, remote: Remote, journal: Journal, began: float, reporting: LaterReports
+) -> Iterator[str]:
     """Carry out one run after the other; yield why no more can be, or nothing after each."""
     budget = sweep.request.budget_minutes
     by_id = {s.id: s for s in sweep.sets}
@@ -242,7 +249,11 @@ def _host_steps(sweep: Sweep, remote: Remote, journal: Journal, began: float) ->
         spent = (time.monotonic() - began) / 60
         if budget is not None and spent >= budget:
             yield f"the budget of {budget:g} minutes is spent"
-        whole = known.left_to_verify()
+        if known.opens and not any(journal.of("host")):
+            room = set_runs.room_on(sweep.root, remote, sweep.kernel, sweep.case)
+            journal.add("host", **({} if room is None else {"room": room}))
+            continue
+        whole = [] if known.opens else known.left_to_verify()
         if whole and (gpus := _gpus(sweep, remote)):
             made = verify_on_all(sweep.root, sweep.kernel, whole, remote, gpus, sweep.case, journal,
                                  system_cuda=sweep.request.system_cuda)  # fmt: skip
@@ -263,11 +274,12 @@ def _host_steps(sweep: Sweep, remote: Remote, journal: Journal, began: float) ->
                 yield f"the budget of {budget:g} minutes leaves no room for the next heat"
             spec = set_runs.heat_run(
                 sweep.root, sweep.kernel, by_id, heat, remote, sweep.case, known.processes(heat),
-                sweep.samples, system_cuda=sweep.request.system_cuda,
+                sweep.samples, verify=known.opens, system_cuda=sweep.request.system_cuda,
             )  # fmt: skip
             event = {"kind": "heat", "sets": list(heat.sets), "rounds": heat.rounds,
                      "together": heat.together, **more}  # fmt: skip
-        run = set_runs.carry_out(sweep.root, spec, partial(_note_run, journal, event))
+            event |= {"verify": [heat.sets[0]]} if known.opens else {}
+        run = set_runs.carry_out(sweep.root, spec, partial(_note_run, journal, event), reporting)
         yield _end_run(sweep, journal, event, run)
 
 
@@ -320,14 +332,16 @@ def _end_run(sweep: Sweep, journal: Journal, event: Mapping[str, Any], run: Run 
         journal.add("dropped", run=run.id, why=stopped)
         return "" if earlier else stopped
     names = [str(name) for name in event["sets"]]
-    spent = {"gpu_s": round(sum(r.seconds for r in run.stages if r.kind.on_host), 3)}
+    spent: Event = {"gpu_s": round(sum(r.seconds for r in run.stages if r.kind.on_host), 3)}
     if event["kind"] == "verify":
         results = set_runs.verified(run, names)
-        room = set_runs.room(run, sweep.kernel, sweep.case)
+        room = set_runs.room(run.host, sweep.kernel, sweep.case)
         more = {} if room is None else {"room": room}
         journal.add("verified", run=run.id, results=results, **more, **spent)
         return "" if results else f"run {run.id} judged none of its sets"
     heat = Heat(tuple(names), int(event["rounds"]), int(event.get("together", 0)))
+    if event.get("verify"):
+        spent["verified"] = set_runs.verified(run, event["verify"])
     _end_heat(sweep, journal, heat, run, spent)
     return ""
 

@@ -7,7 +7,7 @@ of them, and `sweep` goes on with what they left.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from kernelrig.bench import candidate_letters, differences, relays
 from kernelrig.config.operation_sizes import emulated_bytes
 from kernelrig.config.selection import choose, choose_remote, require_case
 from kernelrig.errors import ConfigError
+from kernelrig.files.manifest import MANIFEST
 from kernelrig.files.regular_file import read_regular
 from kernelrig.files.serialization import from_json
 from kernelrig.model import (
@@ -23,6 +24,7 @@ from kernelrig.model import (
     BenchResult,
     Candidate,
     DeviceKind,
+    Host,
     Kernel,
     Outcome,
     Pattern,
@@ -134,9 +136,13 @@ def heat_run(
     processes: int,
     samples: int,
     *,
+    verify: bool,
     system_cuda: bool,
 ) -> RunSpec:
-    """Return the run of a heat: a `bench` of its sets, the best one first."""
+    """Return the run of a heat: a `bench` of its sets, the best one first.
+
+    With `verify` that one is verified before, and nothing is timed if it does not pass.
+    """
     places = ("", *map(candidate_letters, range(1, len(heat.sets))))
     own = [with_sets(kernel, [sets[name]]) for name in heat.sets]
     wanted = {
@@ -147,9 +153,13 @@ def heat_run(
         Candidate(name, place, k, name, remote.arch, key="")
         for place, k, name in zip(places, own, heat.sets, strict=True)
     )
+    before: tuple[Stage, ...] = ()
+    if verify:
+        before = (replace(checksum_stage(root, kernel, case), name=heat.sets[0]),)
     stage = Stage(
         "bench",
         StageKind.BENCH,
+        needs=tuple(s.name for s in before),
         case=case,
         time_s=HANG_S,
         warmup_s=WARMUP_S,
@@ -164,7 +174,7 @@ def heat_run(
     )
     spec = RunSpec(
         own[0],
-        Plan("sweep", (_PREFLIGHT, stage)),
+        Plan("sweep", (_PREFLIGHT, *before, stage)),
         remote.arch,
         heat.sets[0],
         wanted,
@@ -175,19 +185,28 @@ def heat_run(
     return with_build(root, spec, Purpose.SWEEP, system_cuda=system_cuda)
 
 
-def room(run: Run, kernel: Kernel, case: str) -> int | None:
+def room_on(root: Path, remote: Remote, kernel: Kernel, case: str) -> int | None:
+    """Ask the host for how many processes its GPU has memory; None if it does not say."""
+    with connect(remote, root=root) as link:
+        return room(link.facts, kernel, case)
+
+
+def room(host: Host | None, kernel: Kernel, case: str) -> int | None:
     """Return the processes whose inputs and outputs the GPU's memory holds; None if not known."""
-    held = re.fullmatch(
-        r"(\d{1,9})( MiB)?", run.host.gpu.get("memory.total", "") if run.host else ""
-    )
+    held = re.fullmatch(r"(\d{1,9})( MiB)?", host.gpu.get("memory.total", "") if host else "")
     if held is None or not kernel.level:
         return None
     size = _problem_bytes(kernel, case)
     return int(int(held[1]) * USED_PART / (ROTATED_SETS * size / (1 << 20) + CONTEXT_MIB))
 
 
-def carry_out(root: Path, spec: RunSpec, opened: Callable[[Run], None]) -> Run:
-    return engine.run_prepared(root, spec, opened)
+def carry_out(
+    root: Path,
+    spec: RunSpec,
+    opened: Callable[[Run], None],
+    reporting: engine.Reporting = engine.at_once,
+) -> Run:
+    return engine.run_prepared(root, spec, opened, reporting)
 
 
 def leased_gpus(root: Path, remote: Remote) -> tuple[str, ...]:
@@ -207,6 +226,16 @@ def brought_back(root: Path, name: str) -> Run | None:
     if run.state == "prepared":
         return None
     return run if run.state == "finished" else engine.collect(root, name)
+
+
+def complete_reports(root: Path, names: Iterable[str]) -> None:
+    """Write the reports of runs that a client did not live to write; what is gone has none."""
+    for name in names:
+        folder = root / store.RUNS / name
+        if not (folder / "run.json").is_file() or (folder / MANIFEST).is_file():
+            continue
+        if store.load_run(root, name).run.state == "finished":
+            engine.collect(root, name)
 
 
 def verified(run: Run, sets: Sequence[str]) -> Results:

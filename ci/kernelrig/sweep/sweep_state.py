@@ -55,7 +55,7 @@ class Progress:
     runs: list[str] = field(default_factory=list)
     begun: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     room: int = MOST_PROCESSES * POOL
-    """Processes whose inputs the GPU's memory holds at once."""
+    """Processes whose inputs the GPU's memory holds at once, once the host was asked."""
     race_s: float = 0.0
     all_s: float = 0.0
     """Seconds that runs had the GPU for: until the race was over, and with the exhaustive heats."""
@@ -72,6 +72,7 @@ class Progress:
         errors: Counter[str] = Counter()
         for event in journal.events:
             kind = event["event"]
+            known.room = int(event.get("room", known.room))
             if kind != "dropped":
                 known.all_s += float(event.get("gpu_s", 0.0))
             if kind == "set":
@@ -84,7 +85,6 @@ class Progress:
             elif kind in ("verified", "heat", "void", "dropped"):
                 known.begun.pop(str(event["run"]), None)
                 known._judged(event, errors)
-                known.room = int(event.get("room", known.room))
                 if kind == "heat":
                     known._measured(event, journal)
                 if kind in ("heat", "void"):
@@ -119,6 +119,11 @@ class Progress:
             return []
         may_win = (Standing.BEST, Standing.LEVEL)
         return [s for s in left if standings.placed[s.id].standing in may_win]
+
+    @property
+    def opens(self) -> bool:
+        """Return whether the next heat is the first, which verifies the defaults too."""
+        return self.checked and not self.verified and not self.heats and not self.void
 
     def in_the_running(self) -> list[TunableSet]:
         return [s for s in self.sets if s.id in self.tried and s.id not in self.bad]
@@ -231,10 +236,16 @@ class Progress:
             self.bad[name] = (SweepPhase(event["phase"]), outcome, str(event["summary"]))
 
     def _judged(self, event: Mapping[str, Any], errors: Counter[str]) -> None:
-        for name, (word, summary) in event.get("results", {}).items():
+        found = event.get("results", {}).items()
+        verifies = event["event"] == "verified"
+        before = event.get("verified", {}).items()  # at the head of a heat
+        for name, (word, summary), verified in (
+            *((*each, True) for each in before),
+            *((*each, verifies) for each in found),
+        ):
             outcome = Outcome(word)
             phase = SweepPhase.VERIFIED if name in self.verified else SweepPhase.BUILT
-            if outcome is Outcome.PASS and event["event"] == "verified":
+            if outcome is Outcome.PASS and verified:
                 self.verified.add(name)
             elif outcome in (Outcome.ERROR, Outcome.SKIP):
                 errors[name] += 1

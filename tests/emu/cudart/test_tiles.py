@@ -30,6 +30,21 @@ def test_a_variable_is_written_by_the_host(run: partial[Ran]) -> None:
     assert run("symbols", schedules=1).printed.startswith("0, 0 wrong, 9 done")
 
 
+def test_a_function_that_is_asked_for_by_name_is_given_or_its_lack_is_said_once(
+    run: partial[Ran],
+) -> None:
+    ran = run("by-name")
+    assert ran.printed == "0 1 1, 500 1, 1 of the whole is left\n"
+    assert [(note.kind, note.text) for note in ran.run.notes] == [
+        (Noted.FAILED_CALL, f"{call} gave no {name}, which is not emulated")
+        for call, name in (
+            ("cudaGetDriverEntryPointByVersion", "cuTensorMapEncodeIm2col"),
+            ("cudaGetDriverEntryPointByVersion", "malloc"),
+            ("cuGetProcAddress", "cuMulticastCreate"),
+        )
+    ]
+
+
 def test_a_tensor_map_that_cuda_refuses_is_refused_and_the_rule_said(run: partial[Ran]) -> None:
     ran = run("stride", schedules=1)
     assert ran.printed == "refused: 1\n"

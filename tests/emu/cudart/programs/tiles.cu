@@ -69,9 +69,28 @@ static CUresult encode(CUtensorMap* map, void* base, int stride, int box) {
       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
+// Functions of the driver by name: one that is here, of two that are not.
+static int by_name() {
+  void *info, *map, *none;
+  cudaDriverEntryPointQueryResult found[3];
+  CUdriverProcAddressQueryResult asked;
+  cudaGetDriverEntryPointByVersion("cuMemGetInfo", &info, 12000, 0, &found[0]);
+  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2col", &map, 12000, 0, &found[1]);
+  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2col", &map, 12000, 0, &found[1]);
+  cudaGetDriverEntryPointByVersion("malloc", &none, 12000, 0, &found[2]);
+  CUresult result = cuGetProcAddress("cuMulticastCreate", &none, 12030, 0, &asked);
+  size_t left, whole;
+  reinterpret_cast<decltype(&cuMemGetInfo)>(info)(&left, &whole);
+  printf("%d %d %d, %d %d, %d of the whole is left\n", found[0], found[1], found[2], result, asked,
+         left == whole);
+  return map || none;
+}
+
 int main(int argc, char** argv) {
   constexpr int N = ROWS * COLUMNS * TILES;
   const char* what = argc > 1 ? argv[1] : "";
+  if (!strcmp(what, "by-name"))
+    return by_name();
   float host[N], back[N];
   for (int i = 0; i < N; i++)
     host[i] = i;

@@ -225,6 +225,13 @@ void error_was_read(cudaError_t code) {
   ask(Request::NOTE, packed(Note{Noted::ERROR_READ, static_cast<uint32_t>(code), 0, 0, {0, 0}}));
 }
 
+void note_failed(const std::string& what, int code, const void* caller) {
+  if (!process().forked)
+    ask(Request::NOTE, packed(Note{Noted::FAILED_CALL, static_cast<uint32_t>(code), 0, 0,
+                                   callers_of(caller)}) +
+                           what);
+}
+
 void unsupported(const std::string& what, const void* caller) {
   Note note{Noted::UNSUPPORTED, 0, 0, 0, callers_of(caller)};
   ask(Request::NOTE, packed(note) + what);  // it ends the connection: the process ends in there

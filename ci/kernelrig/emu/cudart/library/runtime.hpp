@@ -192,6 +192,9 @@ extern thread_local cudaError_t last_error;
 // The program has read an error: a launch that was refused with it is not overlooked.
 void error_was_read(cudaError_t code);
 
+// A warning of the report: a call that did not do what was asked of it, with its code.
+void note_failed(const std::string& what, int code, const void* caller);
+
 // Ends the run: `what` names the thing and why it cannot be emulated.
 [[noreturn]] void unsupported(const std::string& what, const void* caller);
 
@@ -263,8 +266,5 @@ cudaError_t learn(Kernel& kernel);
 
 const char* error_name(int code);
 const char* error_text(int code);
-
-// `cudaGetDriverEntryPoint`, cuGetProcAddress: a function of the driver that is here, or null.
-void* driver_function(const char* name);
 
 }  // namespace cudart

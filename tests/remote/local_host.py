@@ -139,6 +139,7 @@ class LocalHost:
     silence_s: float = 30.0
     give_up_s: float = 300.0
     slurm: SlurmOptions | None = None
+    gpus: str = ""
 
     @property
     def workdir(self) -> Path:
@@ -156,6 +157,7 @@ class LocalHost:
             give_up_s=self.give_up_s,
             kind="slurm" if self.slurm else "ssh",
             slurm=self.slurm or SlurmOptions(),
+            gpus=self.gpus,
         )
 
     def link(self, give_up_s: float = 20.0, idle_s: float = IDLE_S) -> HostLink:

@@ -200,7 +200,7 @@ def test_events_that_cannot_come_in_this_order_are_believed_in_nothing(tmp_path:
     for events, fault in (
         (
             (ENDED, command_started, stage_started),
-            "command_ended of stage smoke, command integer, while None was running",
+            "command_ended of stage smoke, command integer, while no stage was running",
         ),
         (
             (stage_started, ENDED, command_started),
@@ -208,7 +208,7 @@ def test_events_that_cannot_come_in_this_order_are_believed_in_nothing(tmp_path:
         ),
         (
             (stage_started, command_started, stage_ended, ENDED),
-            "command_ended of stage smoke, command integer, while None was running",
+            "command_ended of stage smoke, command integer, while no stage was running",
         ),
     ):
         journal = write(tmp_path / "journal.jsonl", run_started, *events)

@@ -128,6 +128,10 @@ class Host:
         return self.gpus[index] if index is not None and 0 <= index < len(self.gpus) else {}
 
 
+_ALIKE = ("name", "compute_cap", "mig.mode.current", "memory.total")
+"""Fields of nvidia-smi in which GPUs agree on which the same stage may run."""
+
+
 def visible_gpu(gpus: Sequence[Mapping[str, str]], visible: str | None) -> int | None:
     """Return the place of the GPU that a program uses; None if it sees none of those there are."""
     return next(iter(visible_gpus(gpus, visible)), None)
@@ -204,6 +208,25 @@ def alone(host: Host, remote: Remote) -> Host:
     if remote.shared_power:
         return replace(host, shared_power=True)
     return replace(host, leased=(*host.leased, *(u for u in every if u not in host.leased)))
+
+
+def stage_gpus(host: Host, remote: Remote | RecordedRemote) -> tuple[str, ...]:
+    """Return the GPUs on which stages of a run on `remote` run beside each other; none if they run
+    in turn.
+
+    With `gpus: all` they are those that are like the first, by which the run is judged.
+    """
+    if remote.gpus != "all" or len(host.leased) < 2:
+        return ()
+    own = [gpu for gpu in host.gpus if gpu.get("uuid", "") in host.leased]
+    alike = [gpu for gpu in own if all(gpu.get(k) == host.gpu.get(k) for k in _ALIKE)]
+    return tuple(gpu["uuid"] for gpu in alike)
+
+
+def on_gpu(host: Host, uuid: str) -> Host:
+    """Return the host with the GPU of a stage as the one that is judged, if it has that one."""
+    places = (i for i, gpu in enumerate(host.gpus) if uuid and gpu.get("uuid") == uuid)
+    return replace(host, gpu_index=next(places, host.gpu_index))
 
 
 def at_gpu(remote: Remote, uuid: str) -> Remote:

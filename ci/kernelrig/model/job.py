@@ -102,9 +102,11 @@ class CommandResult:
 class StageResult:
     """What the journal says of one stage: its commands, or why it never started.
 
-    `changed` names a file that a program changed on the host, so that nothing of the stage counts.
+    `changed` says why nothing of the stage counts: which file a program changed on the host, or
+    that the process which ran it there was lost.
     `cancelled`: it is not complete, as somebody ended the run. `interrupted` says of each earlier
-    attempt at the stage what ended it: a preempted job runs it again.
+    attempt at the stage what ended it: a preempted job runs it again. `gpu` is the UUID of the one
+    that it ran on, as its agent recorded it.
     """
 
     name: str
@@ -114,3 +116,4 @@ class StageResult:
     changed: str = ""
     cancelled: bool = False
     interrupted: tuple[str, ...] = ()
+    gpu: str = ""

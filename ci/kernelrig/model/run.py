@@ -64,7 +64,8 @@ class StageRecord:
 
     `variant` is that of the build which the stage used: the run's, or one of the stage's own. Where
     a check was done, `build` is that build's key, and `standard` identifies it (run.standards).
-    `reused_from` is the id of the run that its result is of; empty = it is of this one.
+    `reused_from` is the id of the run that its result is of; empty = it is of this one. `gpu` is
+    the UUID of the GPU that it ran on, empty in older records.
     """
 
     name: str
@@ -81,6 +82,7 @@ class StageRecord:
     build: str = ""
     standard: str = ""
     reused_from: str = ""
+    gpu: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,16 @@ from typing import Any
 from kernelrig.errors import IncompleteError, ProtocolError
 from kernelrig.files.rundir import sha256_file, utc_now
 from kernelrig.files.validation import convert
-from kernelrig.model import DeviceKind, GpuSpeed, Host, HostRun, Remote, Shipped, StageJob
+from kernelrig.model import (
+    DeviceKind,
+    GpuSpeed,
+    Host,
+    HostRun,
+    Remote,
+    Shipped,
+    StageJob,
+    stage_gpus,
+)
 from kernelrig.remote.follow_deadline import FollowDeadline, stopped_agent
 from kernelrig.remote.host_files import AGENT_BYTES, Limits
 from kernelrig.remote.host_reply import checked_value, read_facts
@@ -146,6 +155,8 @@ class HostLink(PersistentLink):
             gpu=self.remote.device is DeviceKind.GPU and bool(self.facts.gpus),
             lease=self.facts.leased if lease and not self._is_cluster else (),
             visible=self.facts.visible_devices if lease and not self._is_cluster else "",
+            stage_gpus=stage_gpus(self.facts, self.remote) if lease else (),
+            worker_silent_s=self.remote.give_up_s,
             lease_allocated=lease and self._is_cluster,
         )
         request = {"op": "launch", "job": job, "wait": bool(wait_until)}

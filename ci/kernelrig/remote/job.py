@@ -31,12 +31,16 @@ def job_record(
     limit: TimeLimit | None = None,
     lease: Sequence[str] = (),
     visible: str = "",
+    stage_gpus: Sequence[str] = (),
+    worker_silent_s: float = 0.0,
     lease_allocated: bool = False,
 ) -> dict[str, Any]:
     """Return the job: its stages, the blobs of its folder, and whether a GPU's health is probed.
 
     `lease` are the UUIDs of the GPUs that it has for itself; `visible`, where there is anything to
-    hide, is its CUDA_VISIBLE_DEVICES. With `lease_allocated` it has those that Slurm gives its job.
+    hide, is its CUDA_VISIBLE_DEVICES. Stages run beside each other on `stage_gpus`, but for those
+    that are measured; the process of one that gives no sign of life for `worker_silent_s` is ended.
+    With `lease_allocated` a run has the GPUs that Slurm gives its job.
     """
     limited = {} if limit is None else {"limit_s": limit.left_s, "limit_minutes": limit.minutes}
     return {
@@ -48,6 +52,9 @@ def job_record(
         "gpu": gpu,
         "gpus": list(lease),
         "visible": visible,
+        "stage_gpus": list(stage_gpus),
+        "alone": [job.name for job in jobs if job.kind in MEASURED],
+        "worker_silent_s": worker_silent_s,
         "lease_allocated": lease_allocated,
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
@@ -19,6 +19,7 @@ from kernelrig.files import strict_json
 from kernelrig.files.regular_file import read_regular
 from kernelrig.files.validation import convert
 from kernelrig.model import Command, CommandResult, EndedBy, StageJob, StageResult
+from kernelrig.remote.job import MEASURED
 
 Event: TypeAlias = dict[str, Any]
 
@@ -40,7 +41,8 @@ def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[Sta
     Raises ProtocolError for a journal that is garbled, contradicts itself or is of another run.
     """
     events, interrupted = _without_interrupted(list(read_events(path)))
-    if fault := _find_fault(events, run_id):
+    alone = {job.name for job in jobs if job.kind in MEASURED}
+    if fault := _find_fault(events, run_id) or _find_disorder(events, alone):
         raise ProtocolError(f"{path}: {fault}")
     ending = next((e for e in reversed(events) if e["event"] in ("finished", "agent_error")), None)
     reason = LOST if ending is None else _cut(str(ending.get("reason") or ending.get("detail")))
@@ -98,25 +100,32 @@ def _find_fault(events: Sequence[Event], run_id: str) -> str:
             return f"{stage} was started, and not run"
     if events and (events[0]["event"], events[0].get("run")) != ("run_started", run_id):
         return f"it is not the journal of {run_id}: it begins with {json.dumps(events[0])[:80]}"
-    return _find_disorder(events)
+    return ""
 
 
-def _find_disorder(events: Sequence[Event]) -> str:
-    """Return which event cannot come where it does: a stage runs alone, a command starts, ends."""
-    running: object = None
-    ended: set[str] = set()
+def _find_disorder(events: Sequence[Event], alone: Collection[str]) -> str:
+    """Return which event cannot come where it does: a stage has its GPU, and one of `alone` the
+    host, to itself; a command starts, ends.
+    """
+    running: dict[str, str] = {}  # stage -> its GPU
+    ended: set[tuple[str, str]] = set()
     for event in events:
-        kind, stage, command = event["event"], event.get("stage"), str(event.get("command"))
+        kind, stage, command = event["event"], str(event.get("stage")), str(event.get("command"))
         if kind == "stage_started":
-            running, ended = stage, set()
-        elif kind in ("command_started", "command_ended", "stage_ended") and stage != running:
-            return f"{kind} of stage {stage}, command {command}, while {running} was running"
-        elif kind == "command_started" and command in ended:
+            gpu = str(event.get("gpu") or "")
+            running = {s: g for s, g in running.items() if gpu and g and gpu != g}
+            running[stage] = gpu
+            if len(running) > 1 and (timed := next((s for s in running if s in alone), "")):
+                return f"{timed} measures times, and {', '.join(sorted(running))} ran at once"
+        elif kind in ("command_started", "command_ended", "stage_ended") and stage not in running:
+            others = ", ".join(sorted(running)) or "no stage"
+            return f"{kind} of stage {stage}, command {command}, while {others} was running"
+        elif kind == "command_started" and (stage, command) in ended:
             return f"command {command} of stage {stage} ended before it was started"
         elif kind == "command_ended":
-            ended.add(command)
+            ended.add((stage, command))
         elif kind == "stage_ended":
-            running = None
+            del running[stage]
     return ""
 
 
@@ -185,6 +194,7 @@ def _stage(job: StageJob, index: int, events: dict[str, list[Event]], reason: st
         gpu_healthy_after=False if False in health else (health or [None])[-1],
         changed=_cut(str(changed[0]["text"])) if changed else "",
         cancelled=any(c.ended_by is EndedBy.CANCELLED for c in commands),
+        gpu=_text(start, "gpu") if start.get("gpu") else "",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from kernelrig.model import DeviceKind
@@ -11,6 +11,7 @@ from kernelrig.terminal.text import one_line
 
 _LONGEST = 2000
 """Characters of a line: a host may say more."""
+_MOST_GPUS = 16
 
 
 class Follower:
@@ -24,30 +25,33 @@ class Follower:
     ) -> None:
         self._emulated = "emulated: " if device is DeviceKind.EMULATOR else ""
         self._expected_s = expected_s or {}
-        self._end: Callable[[], None] | None = None
+        self._under_way: dict[str, tuple[str, Callable[[], None]]] = {}  # GPU -> stage, its end
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end_stage()
+        self._end_stages(list(self._under_way))
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         """Print an event of the agent's journal on stderr, if it is one that people need."""
-        stage = str(event.get("stage", ""))
-        # One stage is under way at a time, however many a host says that it has started.
-        if event.get("event") in ("stage_started", "stage_ended", "stage_not_run", "interrupted"):
-            self._end_stage()
+        kind, stage = event.get("event"), str(event.get("stage", ""))
+        gpu = str(event.get("gpu") or "")
+        # One stage is under way on a GPU at a time, however many a host says that it has started.
+        if kind == "stage_started":
+            self._end_stages([gpu])
+        elif kind in ("stage_ended", "interrupted"):
+            self._end_stages([g for g, (name, _) in self._under_way.items() if name == stage])
         if line := progress_line(event):
             say(f"{self._emulated}{line}")
-        if event.get("event") == "stage_started":
+        if kind == "stage_started" and len(self._under_way) < _MOST_GPUS:
             shown = f"{self._emulated}{one_line(stage)}"
-            self._end = begin(shown, self._expected_s.get(stage, 0.0))
+            self._under_way[gpu] = stage, begin(shown, self._expected_s.get(stage, 0.0))
 
-    def _end_stage(self) -> None:
-        end, self._end = self._end, None
-        if end is not None:
-            end()
+    def _end_stages(self, gpus: Iterable[str]) -> None:
+        for gpu in gpus:
+            if found := self._under_way.pop(gpu, None):
+                found[1]()
 
 
 def progress_line(event: Mapping[str, Any]) -> str:
@@ -58,7 +62,7 @@ def progress_line(event: Mapping[str, Any]) -> str:
     stage = event.get("stage", "?")
     match event.get("event"):
         case "stage_started":
-            line = f"{stage}: started"
+            line = f"{stage}: started{f' on {gpu}' if (gpu := event.get('gpu')) else ''}"
         case "command_ended":
             line = f"{stage}: {event.get('command', '?')} {_ending(event)}"
         case "stage_ended":

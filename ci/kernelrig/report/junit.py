@@ -88,6 +88,7 @@ def _stage_suite(run: Run, stage: StageRecord) -> SuiteOf:
         "device": device_label(stage),
         "results": measured(stage),
         "stage.kind": stage.kind,
+        **({"gpu": stage.gpu} if stage.gpu else {}),
         **({"reused_from": stage.reused_from} if stage.reused_from else {}),
         "run.verdict": run_word(run),
         **_origin(run, stage.variant),

@@ -26,6 +26,7 @@ from kernelrig.report.outcome import (
     run_word,
     shown_name,
     stage_word,
+    stages_by_gpu,
 )
 from kernelrig.report.screen import entry_lines, source_text
 from kernelrig.terminal.text import markdown, markdown_code
@@ -89,9 +90,11 @@ def _where(run: Run) -> str:
     nothing = "no stage was run" if run.remote else "the builds were read, nothing was run"
     where = "; ".join(markdown(label) for label in seen) or f"no device: {nothing}"
     driver = run.host.driver if run.host else ""
+    by_gpu = stages_by_gpu(run)
     details = [
         f"remote {markdown(run.remote.name)}" if run.remote else "",
         driver and f"driver {markdown(driver)}",
+        *(f"{markdown(', '.join(names))} on {markdown(gpu)}" for gpu, names in by_gpu.items()),
         "shared power: other GPUs of the host could be in use" if shares_power(run) else "",
         markdown(f"{run.started_utc} to {run.finished_utc or 'unknown'}"),
         _busy(run),
@@ -104,17 +107,17 @@ def _busy(run: Run) -> str:
     """Say how much of the time from its first kernel to its last the GPU was busy."""
     found = run.gpu_busy
     if found is None:
-        gpu = any(s.device is DeviceKind.GPU and has_run(s) for s in run.stages)
-        return "GPU busy: not measured" if gpu else ""
+        any_gpu = any(s.device is DeviceKind.GPU and has_run(s) for s in run.stages)
+        return "GPU busy: not measured" if any_gpu else ""
+    gpu = "the first GPU" if stages_by_gpu(run) else "GPU"
     if found.unknown:
-        return f"GPU busy: not measured, {markdown(found.unknown)}"
+        return f"{gpu} busy: not measured, {markdown(found.unknown)}"
     share = 100 * found.busy_s / found.known_s if found.known_s else 0.0
     whole = f"{found.window_s:.1f} s from the first kernel to the last"
+    busy = f"{gpu} busy {share:.0f}% of"
     if found.known_s < LEAST_KNOWN * found.window_s:
-        return (
-            f"GPU busy {share:.0f}% of {found.known_s:.1f} s for which there are samples of {whole}"
-        )
-    return f"GPU busy {share:.0f}% of {whole} (samples of the driver)"
+        return f"{busy} {found.known_s:.1f} s for which there are samples of {whole}"
+    return f"{busy} {whole} (samples of the driver)"
 
 
 def shares_power(run: Run) -> bool:

@@ -303,6 +303,15 @@ def labelled(stage: StageRecord, text: str) -> str:
     return f"{EMULATED}: {text}" if emulated else text
 
 
+def stages_by_gpu(run: Run) -> dict[str, list[str]]:
+    """Return the names of the stages that ran on each GPU, by its UUID, where there are several."""
+    found: dict[str, list[str]] = {}
+    for stage in run.stages:
+        if stage.gpu and has_run(stage):
+            found.setdefault(stage.gpu, []).append(shown_name(stage))
+    return found if len(found) > 1 else {}
+
+
 def has_run(stage: StageRecord) -> bool:
     """Return whether the device ran anything: what was lost before its start was not measured."""
     never = (EndedBy.NOT_STARTED, EndedBy.HELD_BACK)

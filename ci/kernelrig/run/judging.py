@@ -14,7 +14,7 @@ from kernelrig import stages
 from kernelrig.build import toolchain
 from kernelrig.errors import ProtocolError
 from kernelrig.files import rundir
-from kernelrig.model import DeviceKind, Reused, Stage, StageKind, StageRecord
+from kernelrig.model import DeviceKind, Reused, Stage, StageKind, StageRecord, on_gpu
 from kernelrig.remote import read_journal
 from kernelrig.run import standards
 from kernelrig.run.store import SOURCES, RunDirectory
@@ -61,11 +61,15 @@ def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
         job, result = reused.job, reused.result
     if run.host is None:
         raise ProtocolError(f"{folder / 'run.json'} has no record of the host it ran on")
+    ran_on, leased = result.gpu, run.host.leased
+    if ran_on and reused is None and ran_on not in leased:
+        raise ProtocolError(f"{stage.name} ran on {ran_on:.60}, which this run has not leased")
+    host = on_gpu(run.host, ran_on)
     applies = not stages.why_not(run.kernel, run.arch, stage, directory.device)
     context = stages.Context(
         kernel=run.kernel,
         build=builds.build_for(stage) if applies else builds.own,
-        host=run.host,
+        host=host,
         remote=directory.remote,
         earlier={s.name: s for s in run.stages},
         today=datetime.now(UTC).date(),
@@ -88,7 +92,8 @@ def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
     name = rundir.stage_folder(Path(), index, job.name)
     absent = (f"missing: {why}" for why in run.missing if why.startswith(f"{name}/"))
     notes = (*record.notes, *result.interrupted, *absent)
-    return replace(record, build=context.build.key, standard=asked, notes=notes)
+    gpu = ran_on if record.device is DeviceKind.GPU else ""
+    return replace(record, build=context.build.key, standard=asked, notes=notes, gpu=gpu)
 
 
 def _labelled(record: StageRecord, reused: Reused) -> StageRecord:

@@ -1,5 +1,5 @@
 // A program of level 1 for boxes without a GPU: it answers a harness's command line with the result
-// file that it is told, TOLD/<mode>-<pattern>-<seed>.json, and describes its launch. What it is judged by is all real: the
+// file that it is told, TOLD/<mode>-<pattern>-<seed>.json or of TOLD/<its GPU>, and describes its launch. What it is judged by is all real: the
 // build, its cubin, the way to the host and back, and every verdict on what came back.
 
 #include <chrono>
@@ -35,7 +35,11 @@ int main(int argc, char **argv) {
     return 2;
   if (mode == "time") // as long as its samples add up to
     std::this_thread::sleep_for(std::chrono::milliseconds(250));
-  std::ifstream from(std::string(told) + "/" + mode + "-" + pattern + "-" + seed + ".json");
+  const std::string name = "/" + mode + "-" + pattern + "-" + seed + ".json";
+  const char *gpu = std::getenv("CUDA_VISIBLE_DEVICES"); // the one that the result names
+  std::ifstream from(std::string(told) + "/" + (gpu ? gpu : "") + name);
+  if (!from)
+    from.open(std::string(told) + name);
   std::ofstream to(result);
   to << from.rdbuf();
   return from && to ? 0 : 2;

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from .children import Children
 from .core_dump import CoreDump
 from .disk import disk_reason, floor_bytes, free_bytes, tree_bytes
-from .journal import Ending, Journal
+from .journal import Ending, Events
 from .looks import Looks
 from .process_table import GRACE_S, KILL_WAIT_S, POLL_S, signal_group
 from .refusal import Json
@@ -26,7 +26,7 @@ class Attempt:
     """Starts a command and enforces its limits; `run` returns when no process of it is left."""
 
     def __init__(
-        self, children: Children, journal: Journal, stage: Json, command: Json, folder: StageFolder
+        self, children: Children, journal: Events, stage: Json, command: Json, folder: StageFolder
     ) -> None:
         self.children = children
         self.journal = journal

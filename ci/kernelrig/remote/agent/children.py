@@ -73,14 +73,16 @@ class Children:
         self.cancelled = False
         self.escaped = False
         self.beaten = 0.0
+        self.stage = ""  # the one that they are of alone, while others run beside it
         self.on_beat: Callable[[], None] = lambda: None
         self.on_cancelled: Callable[[], None] = lambda: None
 
     def beat(self) -> None:
-        """Renew the heartbeat file, at most once per BEAT_S."""
+        """Renew the heartbeat, at most once per BEAT_S: the run's file, or a stage's own sign."""
         if time.monotonic() - self.beaten >= BEAT_S:
             self.beaten = time.monotonic()
-            daemon.beat(self.run)
+            if not self.stage:
+                daemon.beat(self.run)
             self.on_beat()
 
     def start(
@@ -89,7 +91,7 @@ class Children:
         return subprocess.Popen(
             argv,
             cwd=folder,
-            env={**os.environ, **env, **marker(self.run)},
+            env={**os.environ, **env, **marker(self.run, self.stage)},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
@@ -145,7 +147,8 @@ class Children:
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-            mine = {pid for pid, run in marks(self.run.parents[1]).items() if run == self.run.name}
+            marked = marks(self.run.parents[1], self.stage)
+            mine = {pid for pid, run in marked.items() if run == self.run.name}
             return mine | descendants(os.getpid())
 
         killed, self.escaped = kill_all(find, self.beat)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from .journal import Ending, Journal, journal_events
+from .journal import Ending, Events, journal_events
 from .refusal import Json
 
 
@@ -48,7 +48,7 @@ class Earlier:
         )
         return {e["command"]: e for e in self.events[start:] if e["event"] == kind}
 
-    def close_stage(self, journal: Journal, detail: str) -> None:
+    def close_stage(self, journal: Events, detail: str) -> None:
         """Record of the open stage that it is over: its command was lost, the others held back."""
         (stage,) = [s for s in self.job["stages"] if s["name"] == self.open]
         started, ended = self.commands("command_started"), self.commands("command_ended")
@@ -67,7 +67,7 @@ class Earlier:
             journal.write("command_ended", ok=False, started_utc=began, **names, **ending.fields())
         journal.write("stage_ended", stage=self.open, ok=False)
 
-    def close(self, journal: Journal, run: str, reason: str, *, cancelled: bool) -> None:
+    def close(self, journal: Events, run: str, reason: str, *, cancelled: bool) -> None:
         """Record that the run is over, and why: no agent of it is left, or it never had one."""
         if not self.events:
             journal.write("run_started", run=run, python=platform.python_version())

@@ -56,7 +56,8 @@ def follow(
 ) -> Json:
     """Stream journal lines from a byte offset on, until the run's agent has ended.
 
-    After a stage of `pauses` has ended the client is told, and may fetch its files meanwhile.
+    After a stage of `pauses` has ended the client is told, and may fetch its files meanwhile; not
+    where what is measured is next, as it may be where stages run beside each other.
 
     Without a heartbeat, of which there is one per second, the client is told after `quiet_s`, and
     leaves after `give_up_s`: what is there is fetched, and the agent may continue later. Of a run
@@ -85,7 +86,8 @@ def follow_until(
             wire.send({"event": event, "offset": behind})
             if event["event"] == "finished":
                 return {"end": "finished"}
-            ended = ended or (event["event"] == "stage_ended" and event.get("stage") in pauses)
+            if event["event"] == "stage_ended":
+                ended = (ended or event.get("stage") in pauses) and not event.get("timed_next")
             pause = LEAST_PAUSE_S  # one event is soon followed by others
         if ended and alive:
             return {"end": "paused"}

@@ -22,7 +22,7 @@ from pathlib import Path
 from .disk import write_file
 from .journal import utc_now
 from .packed import packed
-from .process_table import POLL_S, RUN_VARIABLE, WORKDIR_VARIABLE
+from .process_table import MARKERS, POLL_S
 from .refusal import Refused
 from .remote_variables import STARTED_WITH
 from .workdir import IDLE_SETTINGS, LAST_USE, InUse, Workdir
@@ -45,7 +45,7 @@ def arm(workdir: Workdir, argv: list[str], idle_s: float, texts: dict[str, str])
         return
     write_file(workdir.path / ARCHIVE, packed(texts))
     words = [sys.executable or "python3", str(workdir.path / ARCHIVE), "watch", str(workdir.path)]
-    env = {k: v for k, v in STARTED_WITH.items() if k not in (RUN_VARIABLE, WORKDIR_VARIABLE)}
+    env = {k: v for k, v in STARTED_WITH.items() if k not in MARKERS}
     with (workdir.path / LOG).open("ab") as log:
         subprocess.run(
             words,

@@ -17,7 +17,7 @@ import stat
 from pathlib import Path
 
 from .disk import remove_tree, sha256_head, write_file
-from .journal import Journal
+from .journal import Events
 from .refusal import Json
 
 Print = tuple[int, ...]
@@ -78,7 +78,7 @@ def first_difference(before: dict[str, Print], now: dict[str, Print]) -> str:
 class Integrity:
     """Made before the first command of a run is started."""
 
-    def __init__(self, run: Path, job: Json, journal: Journal, cache: Path) -> None:
+    def __init__(self, run: Path, job: Json, journal: Events, cache: Path) -> None:
         self.run = Path(os.path.realpath(run))
         self.journal = journal
         self.cache = cache
@@ -92,6 +92,8 @@ class Integrity:
         self.beside = set(os.listdir(self.run / "stages"))
         self.ended: dict[str, tuple[str, dict[str, Print]]] = {}  # folder -> stage, its files
         self.written: dict[str, Print] = {}  # by the ended commands of the stage that runs
+        self.open_folders: set[str] = set()  # of stages that may run beside it, and what these
+        self.open_results: set[str] = set()  # may put into the result cache
         self.tools = {
             path: fingerprint(Path(path))
             for stage in job["stages"]
@@ -171,7 +173,7 @@ class Integrity:
 
     def stage_change(self, folder: Path) -> Change | None:
         """Compare the stages that have ended; a folder that no stage of this run made is new."""
-        made = {*self.beside, *self.ended, folder.name}
+        made = {*self.beside, *self.ended, *self.open_folders, folder.name}
         new = sorted(set(os.listdir(self.run / "stages")) - made)
         if new:
             return Change(f"stages/{new[0]}", how="was put there")
@@ -217,6 +219,7 @@ class Integrity:
             for path in {*self.cached, *now}
             if self.cached.get(path) != now.get(path)
         }
+        names = {name for name in names if name.partition(".")[0] not in self.open_results}
         for name in names:
             with contextlib.suppress(OSError):
                 remove_tree(self.cache / name)
@@ -226,6 +229,39 @@ class Integrity:
         """From now on nothing may write into the stage's folder."""
         self.written.clear()
         self.ended[folder.name] = (stage, fingerprints(self.run / "stages" / folder.name))
+
+    def leave_out(self, folders: set[str], results: set[str]) -> None:
+        """Pass over what stages that run beside this one may write: their folders and results.
+
+        The agent compares them itself, from the moment at which these have ended.
+        """
+        self.open_folders, self.open_results = folders, results
+
+    def left(self, folder: Path, results: set[str]) -> Json:
+        """Return the fingerprints of a stage's folder, and of its results in the cache."""
+        there = self.run / "stages" / folder.name
+        _, files = self.ended.get(folder.name) or ("", fingerprints(there))
+        return {"files": files, "cached": self.cached_of(results, fingerprints(self.cache))}
+
+    def take(self, folder: Path, stage: str, left: Json, results: set[str]) -> None:
+        """From now on nothing may write into a stage's folder and results: it left them so."""
+        files, cached = (
+            {path: tuple(held) for path, held in left[kind].items()} for kind in ("files", "cached")
+        )
+        self.ended[folder.name] = (stage, files)
+        for path in self.cached_of(results, self.cached):
+            del self.cached[path]
+        self.cached.update(cached)
+
+    def cached_of(self, results: set[str], found: dict[str, Print]) -> dict[str, Print]:
+        """Return what in the cache belongs to these results."""
+        place = len(self.cache.parts)
+        named = {path: Path(path).parts[place].partition(".")[0] for path in found}
+        return {path: found[path] for path, name in named.items() if name in results}
+
+    def find_change_of_ended(self, folder: Path) -> Change | None:
+        """Return the first file of what has ended, or of the agent's own, that is not as it was."""
+        return self.own_change() or self.stage_change(folder) or self.cache_change()
 
     def result_cached(self) -> None:
         """The agent has written into the result cache itself."""

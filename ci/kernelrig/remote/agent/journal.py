@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from .disk import open_regular, write_file
 from .refusal import Json
@@ -28,6 +29,16 @@ def utc_now() -> str:
 def lay_ballast(run: Path) -> None:
     """Reserve disk space for the journal's last lines; random bytes, which no disk compresses."""
     (run / "ballast").write_bytes(os.urandom(BALLAST_BYTES))
+
+
+class Events(Protocol):
+    """Where events go: the journal, or the pipe of a worker to the agent that writes it."""
+
+    def write(self, event: str, **fields: object) -> None: ...
+
+    def is_whole(self) -> bool: ...
+
+    def restore(self) -> None: ...
 
 
 class Journal:

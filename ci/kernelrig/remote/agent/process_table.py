@@ -12,6 +12,8 @@ from pathlib import Path
 
 RUN_VARIABLE = "KERNELRIG_RUN"
 WORKDIR_VARIABLE = "KERNELRIG_WORKDIR"
+STAGE_VARIABLE = "KERNELRIG_STAGE"
+MARKERS = (RUN_VARIABLE, WORKDIR_VARIABLE, STAGE_VARIABLE)
 PROC_BYTES = 64 << 10
 POLL_S = 0.05
 GRACE_S = 2.0  # between TERM and KILL
@@ -69,14 +71,22 @@ def opened_process(pid: int) -> Iterator[list[int]]:
         os.close(descriptor)
 
 
-def marker(run: Path) -> dict[str, str]:
-    """Return the environment variables that mark every process of a run of this workdir."""
-    return {RUN_VARIABLE: run.name, WORKDIR_VARIABLE: str(run.parents[1].resolve())}
+def marker(run: Path, stage: str = "") -> dict[str, str]:
+    """Return the environment variables that mark every process of a run of this workdir.
+
+    Those of a stage beside which others run are marked by its name, too.
+    """
+    own = {STAGE_VARIABLE: stage} if stage else {}
+    return {RUN_VARIABLE: run.name, WORKDIR_VARIABLE: str(run.parents[1].resolve()), **own}
 
 
-def marks(workdir: Path) -> dict[int, str]:
-    """Return pid -> run id of every readable process that belongs to a run of this workdir."""
+def marks(workdir: Path, stage: str = "") -> dict[int, str]:
+    """Return pid -> run id of every readable process that belongs to a run of this workdir.
+
+    With `stage` it is those alone that are marked by its name.
+    """
     ours = os.fsencode(f"{WORKDIR_VARIABLE}={workdir.resolve()}")
+    needed = {ours, *([os.fsencode(f"{STAGE_VARIABLE}={stage}")] if stage else [])}
     wanted = f"{RUN_VARIABLE}=".encode()
     own = os.getpid()
     found = {}
@@ -84,7 +94,7 @@ def marks(workdir: Path) -> dict[int, str]:
         with contextlib.suppress(OSError):
             text = read_file(f"/proc/{pid}/environ")
             words = text.split(b"\0") if ours in text and pid != own else []
-            for word in words if ours in words else ():
+            for word in words if needed.issubset(words) else ():
                 if word.startswith(wanted):
                     found[pid] = word[len(wanted) :].decode(errors="replace")
     return found

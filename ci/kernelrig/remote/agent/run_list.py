@@ -47,19 +47,25 @@ def _described(run: Path, agents: HostAgents) -> Json:
         if not alive:
             found["until_utc"] = _utc(status.st_mtime)
         if stat.S_ISREG(status.st_mode) and status.st_size <= JOURNAL_BYTES:
+            running: dict[str, str] = {}
             for event, _ in journal_events(journal, 0):
-                _take(found, event)
+                _take(found, event, running)
+            found["stage"] = ", ".join(running)
     return found
 
 
-def _take(found: Json, event: Json) -> None:
-    kind = event["event"]
+def _take(found: Json, event: Json, running: dict[str, str]) -> None:
+    """Take note of an event; `running` are the stages under way, each with its GPU."""
+    kind, stage = event["event"], str(event.get("stage"))
     if kind == "run_started":
         found["since_utc"] = str(event.get("utc"))
     elif kind == "stage_started":
-        found["stage"] = str(event.get("stage"))
+        gpu = str(event.get("gpu") or "")
+        for other in [s for s, g in running.items() if not (gpu and g and gpu != g)]:
+            del running[other]
+        running[stage] = gpu
     elif kind == "stage_ended":
-        found["stage"] = ""
+        running.pop(stage, None)
         found["ended_stages"] += 1
     elif kind == "finished":
         found["ended"] = str(event.get("reason"))

@@ -16,7 +16,7 @@ from .children import Children, adopt_orphans
 from .disk import disk_reason
 from .gpu_health import HEALTH_S, health_argv, parse_health
 from .integrity import Change, Integrity
-from .journal import Ending, Journal, utc_now
+from .journal import Ending, Events, Journal, utc_now
 from .lease import Lease, longest_s
 from .refusal import Json, Refused
 from .result_cache import ResultCache
@@ -49,7 +49,7 @@ class Runner:
         self.run = run
         self.lock = lock
         self.job: Json = job or json.loads((run / "job.json").read_bytes())
-        self.journal = journal or Journal(run, echo=lock is None)
+        self.journal: Events = journal or Journal(run, echo=lock is None)
         self.children = Children(run)
         self.lease = Lease(run.name, self.job.get("gpus", []), longest_s(self.job))
         self.cache = ResultCache(cache or run.parent.parent / RESULT_CACHE)
@@ -59,6 +59,7 @@ class Runner:
         self.unmet: dict[str, str] = {}  # stage -> why the stages that need it are not run
         self.hung: dict[str, str] = {}  # stages that had a command ended, and how
         self.stage = ""  # the one under way
+        self.gpu = next(iter(self.job.get("gpus", [])), "")  # the one that programs use
         self.kept: dict[str, bool] = {}  # stages of an earlier attempt, and whether they passed
 
     def main(self) -> None:
@@ -122,35 +123,52 @@ class Runner:
         self.stop = CANCELLED
 
     def run_stages(self) -> None:
+        """Run the stages in their order, or beside each other where the run has GPUs for that."""
+        if self.job.get("stage_gpus"):
+            from .parallel_stages import ParallelStages
+
+            ParallelStages(self).run()
+            return
         for index, stage in enumerate(self.job["stages"], 1):
             name = stage["name"]
             self.check_interrupted()
             self.check_limit()
-            reason = self.stop or disk_reason(self.run) or self.held_back(stage)
             if name in self.kept:
                 passed = self.keep_stage(index, name)
-            elif reason:
-                self.journal.write(
-                    "stage_not_run",
-                    stage=name,
-                    index=index,
-                    reason=reason,
-                    cancelled=reason == CANCELLED,
-                )
-                self.unmet[name] = "was not run"
+            elif reason := self.why_not(stage):
+                self.leave_out(index, name, reason)
                 continue
             else:
                 self.stage = name
                 passed = self.run_stage(index, stage)
                 self.stage = ""
             if not passed:
-                self.unmet[name] = "did not pass"
-                if self.job["stop_at_first"] and not self.stop:
-                    self.stop = f"stopped at the first stage that did not pass, '{name}'"
+                self.note_failed(name)
+
+    def folder(self, index: int, stage: str) -> Path:
+        """Return the folder of a stage; `index` is its place in the job, from 1."""
+        return self.run / "stages" / f"{index:02d}-{stage}"
+
+    def why_not(self, stage: Json) -> str:
+        """Return why a stage cannot be started now, empty if it can."""
+        return self.stop or disk_reason(self.run) or self.held_back(stage)
+
+    def leave_out(self, index: int, name: str, reason: str) -> None:
+        """Record that a stage is not run, and why."""
+        cancelled = reason == CANCELLED
+        self.journal.write(
+            "stage_not_run", stage=name, index=index, reason=reason, cancelled=cancelled
+        )
+        self.unmet[name] = "was not run"
+
+    def note_failed(self, name: str) -> None:
+        self.unmet[name] = "did not pass"
+        if self.job["stop_at_first"] and not self.stop:
+            self.stop = f"stopped at the first stage that did not pass, '{name}'"
 
     def keep_stage(self, index: int, name: str) -> bool:
         """Return whether a stage passed that an earlier attempt has run; its files are kept."""
-        self.integrity.stage_ended(self.run / "stages" / f"{index:02d}-{name}", name)
+        self.integrity.stage_ended(self.folder(index, name), name)
         return self.kept[name]
 
     def check_limit(self) -> None:
@@ -178,8 +196,9 @@ class Runner:
 
     def run_stage(self, index: int, stage: Json) -> bool:
         """Run every command of a stage; return whether all ended with an accepted exit code."""
-        path = self.run / "stages" / f"{index:02d}-{stage['name']}"
-        self.journal.write("stage_started", stage=stage["name"], index=index, folder=path.name)
+        path = self.folder(index, stage["name"])
+        named = {"stage": stage["name"], "index": index, "folder": path.name}
+        self.journal.write("stage_started", **named, gpu=self.gpu)
         try:
             folder = StageFolder(path)
         except OSError as e:
@@ -256,7 +275,7 @@ class Runner:
         if not self.job["gpu"]:
             return
         began = time.monotonic()
-        log = self.run / "health.log"
+        log = self.run / f"health-{stage['name']}.log"
         with open(log, "w+b") as output:
             code = self.children.run_helper(health_argv(), self.run, output, HEALTH_S)
         found = parse_health(code, log.read_text(errors="replace"))

@@ -14,7 +14,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from .process_table import RUN_VARIABLE, WORKDIR_VARIABLE
+from .process_table import MARKERS
 from .refusal import Json, Refused
 from .remote_variables import ADOPTED, STARTED_WITH
 
@@ -132,8 +132,7 @@ def parse_jobs(text: str) -> dict[str, JobState]:
 
 def call(argv: list[str], more: dict[str, str] | None = None) -> tuple[int | None, str, str]:
     """Run a command of Slurm with the environment of the login; (None, "", why) if it cannot."""
-    ours = (RUN_VARIABLE, WORKDIR_VARIABLE)
-    env = {name: value for name, value in STARTED_WITH.items() if name not in ours}
+    env = {name: value for name, value in STARTED_WITH.items() if name not in MARKERS}
     try:
         done = subprocess.run(
             argv,

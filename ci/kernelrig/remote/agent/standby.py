@@ -14,7 +14,7 @@ import os
 import socket
 from collections.abc import Callable
 
-from .process_table import RUN_VARIABLE, WORKDIR_VARIABLE
+from .process_table import MARKERS
 from .refusal import Json
 
 WARM = b"warm\0"
@@ -60,7 +60,7 @@ def stand_by(
     for stream in (0, 1, 2):  # of the connection, which is over only once nobody has them
         os.dup2(nowhere, stream)
     os.chdir("/")
-    for name in (RUN_VARIABLE, WORKDIR_VARIABLE):  # a client that runs in a stage of another run
+    for name in MARKERS:  # a client that runs in a stage of another run
         os.environ.pop(name, None)
     while True:
         head, files, *_ = socket.recv_fds(orders, HEAD, FILES)

@@ -21,6 +21,7 @@ from kernelrig.report.outcome import (
     run_word,
     shown_name,
     stage_word,
+    stages_by_gpu,
 )
 from kernelrig.report.page.chart import Chart
 from kernelrig.report.page.content import Content
@@ -137,13 +138,14 @@ def _line(line: str) -> Html:
 def _stages(run: Run) -> Section:
     if not run.stages:
         return Section("stages", "Stages", absent("No stage left a record."))
+    by_gpu = stages_by_gpu(run)
     rows = [
         (
             _word(s),
             shown_name(s),
             f"{s.seconds:.1f}",
             labelled(s, one_line(s.verdict.summary)),
-            device_label(s),
+            device_label(s) + (f", {one_line(s.gpu)}" if by_gpu and s.gpu else ""),
         )
         for s in run.stages
     ]

@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from kernelrig.model import Build, Check, Host, RecordedRemote, Verdict, broken, passed, skipped
+from kernelrig.model import (
+    Build,
+    Check,
+    Host,
+    RecordedRemote,
+    Verdict,
+    broken,
+    passed,
+    skipped,
+    stage_gpus,
+)
 from kernelrig.stages.harness.result import COMPUTE_CAPABILITIES
 from kernelrig.stages.preflight.host_system import version_tuple
 from kernelrig.stages.preflight.smi_figures import figure
@@ -32,6 +42,8 @@ def gpu_checks(
         return
     name = gpu.get("name", "")
     yield Check("GPU", passed(f"{name}, {gpu.get('uuid', 'no UUID')}"))
+    if len(shared := stage_gpus(host, remote)) > 1:
+        yield Check("GPUs of stages", _shared(host, shared))
     yield Check("GPU name", _name(name, remote.gpu))
     found = gpu.get("compute_cap", "")
     for arch in sorted({b.arch for b in builds} or {remote.arch}):
@@ -40,6 +52,13 @@ def gpu_checks(
     yield Check("MIG", _mig(gpu.get("mig.mode.current", ""), name))
     yield Check("lease", _lease(host))
     yield _in_use(host)
+
+
+def _shared(host: Host, shared: Sequence[str]) -> Verdict:
+    """Say on which GPUs stages run beside each other, and which are leased and not alike."""
+    unlike = [uuid for uuid in host.leased if uuid not in shared]
+    left = (f"not like the first, no stage runs there: {', '.join(unlike)}",) if unlike else ()
+    return passed(f"stages run beside each other on {', '.join(shared)}", *left)
 
 
 def _name(name: str, wanted: str) -> Verdict:

@@ -6,6 +6,7 @@ A check that does not pass is an error of the host or of the choice of host, nev
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kernelrig.model import (
     Build,
@@ -22,8 +23,10 @@ from kernelrig.model import (
     broken,
     executor,
     join_checks,
+    on_gpu,
     passed,
     skipped,
+    stage_gpus,
 )
 from kernelrig.stages.preflight.gpu import gpu_checks
 from kernelrig.stages.preflight.gpu_condition import condition_checks
@@ -94,6 +97,10 @@ def host_checks(
     yield judge_clock(host)
     yield from gpu_checks(builds, host, remote, wanted_driver)
     yield from condition_checks(host)
+    for uuid in stage_gpus(host, remote):
+        if uuid != host.gpu.get("uuid"):
+            others = condition_checks(on_gpu(host, uuid))
+            yield from (replace(check, name=f"{check.name} of {uuid}") for check in others)
     yield from speed_checks(host)
     yield from tool_checks(plan, host, remote, profiling)
     yield from judge_machine(host)

@@ -16,6 +16,7 @@ from kernelrig.model import (
     Check,
     Command,
     CommandResult,
+    Host,
     Outcome,
     Pattern,
     Stage,
@@ -231,9 +232,20 @@ def timing_facts(
         "temperature": span([c.temperature_c for c in clocks], "C"),
         "throttle reasons": throttle_text(c.throttle_reasons for c in clocks),
         "spot checks": spot_check_facts(seen),
+        "other GPUs": _other_gpus(context.host),
         "sets of inputs": str(seen.sets) if context.kernel.is_operation else "",
     }
     return {label: value for label, value in facts.items() if value}
+
+
+def _other_gpus(host: Host) -> str:
+    """Say what the host's other GPUs did meanwhile, with which this one shares power and heat."""
+    others = len(host.gpus) - 1
+    if others < 1:
+        return ""
+    if host.shared_power or len(host.leased) < len(host.gpus):
+        return f"{others}, shared power: they could be in use"
+    return f"{others}, leased and left idle by this run"
 
 
 def span(values: Sequence[float], unit: str) -> str:

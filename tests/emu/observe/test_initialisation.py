@@ -65,6 +65,41 @@ def test_an_integer_whose_first_byte_was_written_may_be_padded(
     assert (found.rule == "uninitialised-padding") == (severity == "warning")
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("written", "read", "severity"),
+    [
+        ("st.shared.u32 [tile], 1", "ld.shared.v2.u32 {%r1, %r2}, [tile]", "warning"),
+        ("st.shared.u32 [tile], 1", "ld.shared.v2.f32 {%f1, %f2}, [tile]", "error"),
+        ("st.shared.u32 [tile+4], 1", "ld.shared.v2.u32 {%r1, %r2}, [tile]", "error"),
+        ("st.shared.u16 [tile], 1", "ld.shared.v2.u16 {%h1, %h2}, [tile]", "error"),
+        (
+            "st.shared.v2.u32 [tile], {1, 2}; st.shared.u32 [tile+8], 3",
+            "ld.shared.v2.u64 {%rd1, %rd2}, [tile]",
+            "warning",
+        ),
+        (
+            "st.shared.v2.u32 [tile], {1, 2}",
+            "ld.shared.v2.u64 {%rd1, %rd2}, [tile]",
+            "error",
+        ),
+        (
+            "st.shared.u32 [tile], 1; st.shared.u32 [tile+8], 2",
+            "ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [tile]",
+            "warning",
+        ),
+    ],
+)
+def test_a_vector_may_bring_padding_behind_the_first_half_of_each_8_bytes(
+    written: str, read: str, severity: str, engine: str
+) -> None:
+    """So compilers copy a structure of an int and a double, or of two longs and an int."""
+    body = f"{written}; {read};"
+    (found,) = run_ptx(body, C, shared=TILE, observers=[Init()], engine=engine).findings
+    assert (found.kind, found.severity) == ("uninitialised", severity)
+    assert (found.rule == "uninitialised-padding") == (severity == "warning")
+
+
 def test_what_was_written_is_read_without_a_word() -> None:
     body = """
         st.shared.u32 [tile], 1; st.shared.v2.u16 [tile+4], {1, 2};

@@ -62,8 +62,8 @@ class Init(Hooks):
         wrong = batch.mask_of(mask) & ~written
         if not wrong.any():
             return
-        padded = wrong & all_marked(arena.written, index, 1, _WRITTEN)
-        if padded.any() and space != "local" and _may_be_padded(batch, size):
+        padded = wrong & _may_be_padded(batch, arena.written, index, size)
+        if padded.any() and space != "local":
             _report(batch, padded, space, index, size, "uninitialised-padding")
             wrong &= ~padded
         if wrong.any():
@@ -153,11 +153,26 @@ def _report(
     batch.report("uninitialised", _with_wait(text, wait), wrong, same=rule, context=context)
 
 
-def _may_be_padded(batch: WarpBatch, size: int) -> bool:
-    """Say whether the instruction reads one integer, as compilers copy structures with."""
-    instruction = batch.machine.program.function.instructions[batch.at]
-    typed = instruction.flags & {"v2", "v4", "v8", "f32", "f64"}
-    return 1 < size <= MOST_OF_ONE and not typed
+def _may_be_padded(
+    batch: WarpBatch, marks: NDArray[np.uint8], index: Array, size: int
+) -> NDArray[np.bool_] | bool:
+    """Say of which reads the bytes that are missing may be the padding of a structure.
+
+    Compilers copy structures as integers. Of one, the first byte is of a member; of what is wider,
+    by vectors too, the first half of each 8 bytes, behind which members are aligned again.
+    """
+    flags = batch.machine.program.function.instructions[batch.at].flags
+    if flags & {"f32", "f64"}:
+        return False
+    if size <= MOST_OF_ONE and not flags & {"v2", "v4", "v8"}:
+        return size > 1 and all_marked(marks, index, 1, _WRITTEN)
+    if size % MOST_OF_ONE:
+        return False
+    halves = (
+        all_marked(marks, index + start, MOST_OF_ONE // 2, _WRITTEN)
+        for start in range(0, size, MOST_OF_ONE)
+    )
+    return np.logical_and.reduce(list(halves))
 
 
 def _first_unwritten(marks: NDArray[np.uint8], start: int, size: int) -> int:

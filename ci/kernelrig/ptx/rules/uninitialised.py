@@ -24,7 +24,7 @@ VALUE_RULES = (
         "",
         "all bytes of an integer are written before it is read",
         "a compiler copies the padding of a structure along with what it holds: the first byte was"
-        " written, and others were not",
+        " written, and others were not, or the first half of each 8 bytes of something wider",
         "write them, if they are more than padding",
         severity="warning",
     ),

@@ -15,10 +15,12 @@ from kernelrig.build import toolchain
 from kernelrig.build.toolchain import Item
 from kernelrig.config.selection import choose_remote
 from kernelrig.errors import CiError
+from kernelrig.files.validation import adapter
 from kernelrig.model import (
     Build,
     Check,
     DeviceKind,
+    GpuSpeed,
     Host,
     Outcome,
     Plan,
@@ -30,7 +32,6 @@ from kernelrig.model import (
 from kernelrig.remote import HostLink, connect
 from kernelrig.remote.protocol import HostRefused
 from kernelrig.run.gpu_speeds import keep_speed
-from kernelrig.stages.preflight.gpu_speed import TENSOR_RATE
 
 NEEDS = Plan(
     "doctor",
@@ -60,12 +61,16 @@ class Examination:
 def examine(root: Path, name: str) -> Examination:
     """Probe the host `name` and judge it; one that cannot be reached raises as anywhere."""
     remote = choose_remote(config.load_remotes(root), name)
-    builds = _newest_build(root, remote.arch)
     recorded = RecordedRemote.of(remote)
     with connect(remote, root=root, to_ship={}) as link:
+        # The host looks at itself meanwhile: what is read and imported here takes no time of its.
+        builds = _newest_build(root, remote.arch)
+        driver = build.minimum_driver(toolchain.locked_cuda(root), remote.arch)
+        stages.speed_checks, stages.host_checks  # noqa: B018 - imported by being named
+        adapter(GpuSpeed)
         host = link.facts
         items = [_host_key(remote, link.host_key), _system(host)]
-        items += map(_item, _checks(root, builds, host, recorded))
+        items += map(_item, _checks(builds, driver, host, recorded))
         if host.gpu and remote.device is DeviceKind.GPU and remote.kind != "slurm":
             items += _load(root, link, fit=all(item.ok for item in items))
     return Examination((*items, _conclusion(items, remote)))
@@ -87,10 +92,9 @@ def _load(root: Path, link: HostLink, *, fit: bool) -> list[Item]:
 
 
 def _checks(
-    root: Path, builds: Sequence[Build], host: Host, remote: RecordedRemote
+    builds: Sequence[Build], driver: str, host: Host, remote: RecordedRemote
 ) -> Iterator[Check]:
     seen = replace(remote, device=DeviceKind.GPU)
-    driver = build.minimum_driver(toolchain.locked_cuda(root), remote.arch)
     found = stages.host_checks(builds, host, seen, NEEDS, wanted_driver=driver)
     if remote.device is DeviceKind.EMULATOR:
         yield from (c for c in found if c.name in ("python", "glibc", "disk", "clock"))
@@ -151,6 +155,8 @@ def _conclusion(items: Sequence[Item], remote: Remote) -> Item:
         )
     if remote.device is DeviceKind.EMULATOR:
         return Item(name, True, "it emulates: nothing is rented")
+    from kernelrig.stages.preflight.gpu_speed import TENSOR_RATE
+
     judged = any(item.name == TENSOR_RATE and item.level != "unknown" for item in items)
     but = f", but see {', '.join(warned)}" if warned else ""
     text = f"nothing speaks against it{but}{'' if judged else '; its speed is not judged'}"

@@ -26,6 +26,8 @@ from kernelrig.model import (
     skipped,
 )
 
+_ONE = "of one round, which has no interval"
+
 
 def compare_pairs(
     bench: Bench, own: Sequence[Check], timed: Sequence[Timed]
@@ -55,13 +57,14 @@ def compare_pairs(
 
 
 def _pair(title: str, seen: Comparison, gate_percent: float | None, unlike: Sequence[str]) -> Check:
+    one = seen.slots < 2
     facts = {
         "result": seen.result.value,
         "ratio": f"{seen.ratio:.4f}",
         "difference": f"{seen.percent:+.2f}%",
-        "interval": f"{seen.low_percent:+.2f}% to {seen.high_percent:+.2f}%",
+        "interval": "" if one else f"{seen.low_percent:+.2f}% to {seen.high_percent:+.2f}%",
         "noise": "not known" if seen.noise_percent is None else f"{seen.noise_percent:.2f}%",
-        "MDD": f"{seen.mdd_percent:.2f}%",
+        "MDD": "" if one else f"{seen.mdd_percent:.2f}%",
         "medians": f"{seen.a_ms:.4f} and {seen.b_ms:.4f} ms",
         "slots": f"{seen.slots} of each",
         "more": _more(seen),
@@ -72,10 +75,11 @@ def _pair(title: str, seen: Comparison, gate_percent: float | None, unlike: Sequ
 
 
 def _verdict(seen: Comparison, gate_percent: float | None) -> Verdict:
-    said = f"{seen.result.value}, {seen.percent:+.2f}% ({seen.low_percent:+.2f} to"
-    said += f" {seen.high_percent:+.2f}), {seen.b_ms:.4f} against {seen.a_ms:.4f} ms"
+    interval = f"{seen.low_percent:+.2f} to {seen.high_percent:+.2f}"
+    said = f"{seen.result.value}, {seen.percent:+.2f}% ({_ONE if seen.slots < 2 else interval}),"
+    said += f" {seen.b_ms:.4f} against {seen.a_ms:.4f} ms"
     if seen.result is BenchVerdict.INCONCLUSIVE:
-        said += f"; {_more(seen)}"
+        said += f"; {more}" if (more := _more(seen)) else ""
     if gate_percent is None:
         return passed(said)
     if seen.result is BenchVerdict.SLOWER and seen.percent > gate_percent:
@@ -84,7 +88,7 @@ def _verdict(seen: Comparison, gate_percent: float | None) -> Verdict:
 
 
 def _more(seen: Comparison) -> str:
-    if seen.result is not BenchVerdict.INCONCLUSIVE:
+    if seen.result is not BenchVerdict.INCONCLUSIVE or seen.slots < 2:
         return ""
     if seen.more_minutes is None:
         return "not detectable in any session of reasonable length"

@@ -172,7 +172,8 @@ def _may_be_padded(
         all_marked(marks, index + start, MOST_OF_ONE // 2, _WRITTEN)
         for start in range(0, size, MOST_OF_ONE)
     )
-    return np.logical_and.reduce(list(halves))
+    every: NDArray[np.bool_] | bool = np.logical_and.reduce(list(halves))
+    return every
 
 
 def _first_unwritten(marks: NDArray[np.uint8], start: int, size: int) -> int:

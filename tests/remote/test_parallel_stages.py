@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -145,7 +146,7 @@ def test_a_killed_worker_is_an_error_of_its_stage_alone(both: LocalHost) -> None
 
 
 def test_a_worker_that_hangs_is_ended_and_an_error_of_its_stage(both: LocalHost) -> None:
-    both.give_up_s = 2.5
+    both.give_up_s = 4.0
 
     def stop(event: Event) -> None:
         if event["event"] == "command_started" and event["stage"] == "one":
@@ -156,10 +157,35 @@ def test_a_worker_that_hangs_is_ended_and_an_error_of_its_stage(both: LocalHost)
     (lost,) = results[0].commands
     assert (lost.ended_by, lost.detail) == (
         EndedBy.LOST,
-        f"the process that ran 'one' on {GPU} gave no sign of life for 2.5 s (killed by signal 9)",
+        f"the process that ran 'one' on {GPU} gave no sign of life for 4 s (killed by signal 9)",
     )
     assert codes(results[1]) == [0]
     assert not is_running(int(log(both, "01-one/long.stdout.log")[0]))
+
+
+@pytest.mark.long
+def test_a_host_that_was_paused_goes_on_with_all_its_stages(both: LocalHost) -> None:
+    """The agent, which goes on first, does not take the pause for a silence of its workers."""
+    both.give_up_s = 3.0
+    pids: list[int] = []
+
+    def pause(event: Event) -> None:
+        if event["event"] == "command_started":
+            pids.append(parent(event["pid"]))
+        if event["event"] == "command_started" and len(pids) == 2:
+            processes = (agent_of(both), *pids)
+            for pid in processes:
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(1.5 * both.give_up_s)
+            for pid in processes:
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(0.3)
+            (both.workdir / "runs/run-1/go").touch()
+
+    wait = "while [ ! -e ../../go ]; do sleep 0.01; done"
+    results, _ = run(both, [job("one", shell("a", wait)), job("two", shell("b", wait))], pause)
+    assert [codes(r) for r in results] == [[0], [0]]
+    assert [r.changed for r in results] == ["", ""]
 
 
 STRAY = """

@@ -54,6 +54,12 @@ class StageKind(StrEnum):
         """Whether an agent runs it; the others are judged from the builds or the probe."""
         return not self.static and self is not StageKind.PREFLIGHT
 
+    @property
+    def measured(self) -> bool:
+        """Whether it measures: nothing is fetched and no other stage runs meanwhile."""
+        kinds = (StageKind.TIMING, StageKind.METRICS, StageKind.BENCH, StageKind.PROFILE)
+        return self in kinds
+
 
 class Purpose(StrEnum):
     """The task that a run was made by: what it has to establish (kernelrig.report.outcome)."""

@@ -7,10 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from kernelrig.model import StageJob, StageKind
-
-MEASURED = (StageKind.TIMING, StageKind.METRICS, StageKind.BENCH, StageKind.PROFILE)
-"""Kinds of stages during which nothing is fetched: their times must not be disturbed."""
+from kernelrig.model import StageJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ def job_record(
         "gpus": list(lease),
         "visible": visible,
         "stage_gpus": list(stage_gpus),
-        "alone": [job.name for job in jobs if job.kind in MEASURED],
+        "alone": [job.name for job in jobs if job.kind.measured],
         "worker_silent_s": worker_silent_s,
         "lease_allocated": lease_allocated,
     }
@@ -61,4 +58,4 @@ def job_record(
 
 def before_unmeasured(jobs: Sequence[StageJob]) -> list[str]:
     """Name the stages behind which files may be read and sent without a time being disturbed."""
-    return [job.name for job, then in pairwise(jobs) if then.kind not in MEASURED]
+    return [job.name for job, then in pairwise(jobs) if not then.kind.measured]

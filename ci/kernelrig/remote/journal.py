@@ -19,7 +19,6 @@ from kernelrig.files import strict_json
 from kernelrig.files.regular_file import read_regular
 from kernelrig.files.validation import convert
 from kernelrig.model import Command, CommandResult, EndedBy, StageJob, StageResult
-from kernelrig.remote.job import MEASURED
 
 Event: TypeAlias = dict[str, Any]
 
@@ -41,7 +40,7 @@ def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[Sta
     Raises ProtocolError for a journal that is garbled, contradicts itself or is of another run.
     """
     events, interrupted = _without_interrupted(list(read_events(path)))
-    alone = {job.name for job in jobs if job.kind in MEASURED}
+    alone = {job.name for job in jobs if job.kind.measured}
     if fault := _find_fault(events, run_id) or _find_disorder(events, alone):
         raise ProtocolError(f"{path}: {fault}")
     ending = next((e for e in reversed(events) if e["event"] in ("finished", "agent_error")), None)

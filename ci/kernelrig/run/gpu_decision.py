@@ -18,7 +18,6 @@ from kernelrig.config.selection import SELFTEST, choose_kernel, narrow
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import Build, DeviceKind, Kernel, Outcome, Plan, Purpose, StageKind
-from kernelrig.remote.job import MEASURED
 from kernelrig.run.reuse import package_digest, value_digest
 from kernelrig.run.store import RunDirectory
 
@@ -62,7 +61,7 @@ def decide(
     kernel = choose_kernel(config.load_kernels(root), names[0])
     asked = narrow(config.load_plan(root, plan), only)
     key = _key(kernel, asked, builds, gpu)
-    measured = [s.name for s in asked.stages if s.kind in MEASURED]
+    measured = [s.name for s in asked.stages if s.kind.measured]
     if measured:
         return Decision(True, f"{', '.join(measured)}: a time is measured anew every time", key)
     path = root / PASSED / f"{key}.json"

@@ -22,6 +22,9 @@ from .stage_worker import StageWorker, key_on
 if TYPE_CHECKING:
     from .runner import Runner
 
+PAUSED_S = 2.0
+"""Longer than this process takes from one look at its workers to the next, unless it is stopped."""
+
 
 class ParallelStages:
     """Starts a worker for each stage, writes down what they say, and compares what they leave."""
@@ -35,6 +38,7 @@ class ParallelStages:
         self.todo: list[tuple[int, Json]] = list(enumerate(job["stages"], 1))
         self.workers: list[StageWorker] = []
         self.told = False  # the workers of a cancellation
+        self.looked = time.monotonic()
         self.results = {
             stage["name"]: {
                 runner.cache.path({"cache_key": key_on(gpu, c["cache_key"], self.gpus)}).name
@@ -100,6 +104,11 @@ class ParallelStages:
         """Take what the workers say, for a moment; end those that say nothing any more."""
         children = self.runner.children
         ready, _, _ = select.select([w.pipe for w in self.workers], [], [], POLL_S)
+        now = time.monotonic()
+        if now - self.looked > PAUSED_S:  # as this process was stopped the workers may have been
+            for worker in self.workers:
+                worker.heard = now
+        self.looked = now
         children.beat()
         if children.cancelled and not self.told:
             self.told = True

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from statistics import median
 
-from kernelrig.model import Outcome, Run, Trend
+from kernelrig.model import Outcome, Run, StageRecord, Trend
 from kernelrig.report.outcome import EMULATED, labelled, shown_name, stage_word
 from kernelrig.report.page.chart import Chart, Json, cut, layered, names, number, rows_spec
 from kernelrig.report.page.content import TimedSamples
@@ -25,14 +26,8 @@ def stage_chart(run: Run) -> Chart | None:
     timed = [s for s in run.stages if s.seconds > 0]
     if len(timed) < 2:
         return None
-    began = [_utc(s.started_utc) for s in timed]
-    known = [b for b in began if b is not None]
-    # Stages of a build have no start: they ran one after the other, before those that have one.
-    first, at, values = min(known, default=0.0), 0.0, list[Json]()
-    before = sum(s.seconds for s, b in zip(timed, began, strict=True) if b is None)
-    for stage, start in zip(timed, began, strict=True):
-        begin = at if start is None else max(at, before + start - first)
-        at = begin + stage.seconds
+    values = list[Json]()
+    for stage, begin in zip(timed, _begins(timed), strict=True):
         word = stage_word(stage)
         outcome = next((o for o in Outcome if word.startswith(o)), Outcome.SKIP)
         said = labelled(stage, f"{shown_name(stage)}: {word}, {stage.seconds:.1f} s")
@@ -40,7 +35,7 @@ def stage_chart(run: Run) -> Chart | None:
             {
                 "name": cut(shown_name(stage)),
                 "from": round(begin, 3),
-                "to": round(at, 3),
+                "to": round(begin + stage.seconds, 3),
                 "colour": _COLOURS[outcome],
                 "seconds": f"{stage.seconds:.1f} s",
                 "said": one_line(said),
@@ -75,6 +70,28 @@ def stage_chart(run: Run) -> Chart | None:
         rows,
         spec,
     )
+
+
+def _begins(stages: Sequence[StageRecord]) -> list[float]:
+    """Return the second at which each stage began, of the first one's.
+
+    Starts are known to the second: on a GPU one stage follows the other, and nothing runs beside
+    one that measures. Stages of a build have none: they ran in turn, before those that have one.
+    """
+    began = [_utc(s.started_utc) for s in stages]
+    first = min((b for b in began if b is not None), default=0.0)
+    before = sum(s.seconds for s, b in zip(stages, began, strict=True) if b is None)
+    ends: dict[str, float] = {}  # by GPU
+    alone = 0.0  # the end of the last one that nothing ran beside
+    found = [0.0] * len(stages)
+    for i in sorted(range(len(stages)), key=lambda i: began[i] or 0.0):
+        stage, start = stages[i], began[i]
+        apart = not stage.gpu or stage.kind.measured
+        after = max(ends.values(), default=0.0) if apart else max(alone, ends.get(stage.gpu, 0.0))
+        found[i] = after if start is None else max(after, before + start - first)
+        ends[stage.gpu] = found[i] + stage.seconds
+        alone = ends[stage.gpu] if apart else alone
+    return found
 
 
 def sample_charts(timed: TimedSamples, label: str, name: str) -> tuple[Chart, ...]:

@@ -26,7 +26,7 @@ from kernelrig.model import (
 from kernelrig.remote import HostLink, connect
 from kernelrig.remote.allocation import read_allocation
 from kernelrig.remote.busy_share import busy_share, watch_gpus
-from kernelrig.remote.job import MEASURED, TimeLimit
+from kernelrig.remote.job import TimeLimit
 from kernelrig.remote.protocol import HostRefused
 from kernelrig.run.durations import good_seconds, stage_seconds
 from kernelrig.run.emulated_programs import prepare_programs
@@ -52,7 +52,7 @@ class HostExecutor:
         for needed in ("judge_preflight", "stage_jobs", "read_stage"):
             getattr(stages, needed)  # imported before the host is held
         with connect(self.remote, root=directory.root, to_ship=upload.blobs) as link:
-            link.timed = any(s.kind in MEASURED for s in planned)
+            link.timed = any(s.kind.measured for s in planned)
             until = time.monotonic() + self.spec.wait_s if self.spec.wait_s else 0.0
             if until and directory.device is DeviceKind.GPU:
                 link.await_gpus(directory.run.id, until)
@@ -179,7 +179,7 @@ def on_its_node(directory: RunDirectory, remote: Remote) -> Iterator[Stage]:
     the queue nothing was held.
     """
     try:
-        timed = any(job.kind in MEASURED for job in directory.run.jobs)
+        timed = any(job.kind.measured for job in directory.run.jobs)
         found = read_allocation(directory.folder / "journal.jsonl", remote, timed=timed)
     except ProtocolError:  # its stages are errors, each with that sentence
         return

@@ -231,6 +231,31 @@ def test_a_killed_agent_loses_nothing_that_had_ended(both: LocalHost) -> None:
     assert [is_running(pid) for pid in pids] == [False] * 3
 
 
+class Gone(Exception):
+    """The client is gone."""
+
+
+def test_a_client_that_went_away_loses_nothing_for_the_next_one(both: LocalHost) -> None:
+    started: list[object] = []
+
+    def leave(event: Event) -> None:
+        if event["event"] == "command_started":
+            started.append(event["stage"])
+        if len(started) == 2:
+            raise Gone
+
+    wait = "while [ ! -e ../../go ]; do sleep 0.01; done"
+    jobs = [job(name, shell("a", wait)) for name in ("one", "two", "three")]
+    with pytest.raises(Gone):
+        run(both, jobs, leave)
+    (found, *_), count = both.link().runs(5)
+    assert (count, found.stage, found.ended_stages) == (1, "one, two", 0)
+    (both.workdir / "runs/run-1/go").touch()
+    assert both.link().bring_back("run-1", both.back, jobs, started.append) == Missing()
+    results = read_journal(both.back / "journal.jsonl", jobs, "run-1")
+    assert [codes(r) for r in results] == [[0], [0], [0]]
+
+
 def test_a_cancelled_run_ends_all_its_stages(both: LocalHost) -> None:
     pids: list[int] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import shutil
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +31,9 @@ class ProductWords(ctypes.Structure):
 
     _fields_ = (
         ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64),
-        ("a", MatrixWords), ("b", MatrixWords),
+        ("a", MatrixWords), ("b", ctypes.c_void_p), ("b_stride", ctypes.c_int64),
         ("d", ctypes.c_void_p), ("stride", ctypes.c_int64), ("adds", ctypes.c_int64),
+        ("exact", ctypes.c_int64),
     )  # fmt: skip
 
 
@@ -42,36 +44,43 @@ def drawn(rng: np.random.Generator, *shape: int) -> F32:
     return np.where(rng.random(shape) < 0.1, np.copysign(np.float32(0), values), values)
 
 
-def words_of(a: F32, b: F32, d: F32, adds: bool) -> ProductWords:
-    def matrix(of: F32) -> MatrixWords:
-        by_columns = of.strides[0] == of.itemsize and of.shape[1] > 1
-        return MatrixWords(of.ctypes.data, max(of.strides) // of.itemsize, by_columns)
-
-    (m, k), n = a.shape, len(b)
-    return ProductWords(m, n, k, matrix(a), matrix(b), d.ctypes.data, d.strides[0] // 4, adds)
+def halves(rng: np.random.Generator, *shape: int) -> F32:
+    """Return any values of f16, which has the most bits of the formats with exact products."""
+    return rng.integers(0, 1 << 16, shape, dtype=np.uint16).view(np.float16).astype(np.float32)
 
 
-def compare(core: ctypes.CDLL, adds: bool) -> None:
+def words_of(a: F32, b: F32, d: F32, adds: bool, exact: bool) -> ProductWords:
+    (m, k), n = a.shape, len(b.T)
+    by_columns = a.strides[0] == a.itemsize and k > 1
+    matrix = MatrixWords(a.ctypes.data, max(a.strides) // a.itemsize, by_columns)
+    return ProductWords(
+        m, n, k, matrix, b.ctypes.data, n, d.ctypes.data, d.strides[0] // 4, adds, exact
+    )
+
+
+def compare(core: ctypes.CDLL, adds: bool, exact: bool) -> None:
     """Let `core` and NumPy make products of all sizes and layouts."""
     rng = np.random.default_rng(1)
+    draw = halves if exact else drawn
     for m, n, k in SIZES:
         for transposed in (False, True):
-            a, b, d = drawn(rng, m, k), drawn(rng, n, k), drawn(rng, m, n + 5)
+            a, b, d = draw(rng, m, k), draw(rng, k, n), drawn(rng, m, n + 5)
             a[m // 4 : m // 2] = np.copysign(np.float32(0), a[m // 4 : m // 2])
             # with half of B finite
-            b[: n // 2] = np.nan_to_num(b[: n // 2], posinf=1, neginf=-1)
+            b[:, : n // 2] = np.nan_to_num(b[:, : n // 2], posinf=1, neginf=-1)
             if transposed:
-                a, b = np.asfortranarray(a), np.asfortranarray(b)
+                a = np.asfortranarray(a)
             expected = d.copy()
             with np.errstate(all="ignore"):
-                multiply_into(a, b, expected[:, :n], adds)
-            core.core_multiply(ctypes.byref(words_of(a, b, d[:, :n], adds)))
+                multiply_into(a, b.T, expected[:, :n], adds)
+            core.core_multiply(ctypes.byref(words_of(a, b, d[:, :n], adds, exact)))
             assert d.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("adds", [True, False])
-def test_both_engines_make_the_same_bits(adds: bool) -> None:
-    compare(core_calls(), adds)
+def test_both_engines_make_the_same_bits(adds: bool, exact: bool) -> None:
+    compare(core_calls(), adds, exact)
 
 
 @pytest.mark.long
@@ -84,8 +93,8 @@ def test_the_core_makes_the_same_bits_with_vectors_of_any_width(march: str, tmp_
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
     library = ctypes.CDLL(str(build(Variant(march), tmp_path / "made", tmp_path / "core")))
-    for adds in (True, False):
-        compare(library, adds)
+    for adds, exact in product((True, False), (True, False)):
+        compare(library, adds, exact)
 
 
 LARGE, MORE = 2.0**24, 1 + 2.0**-13

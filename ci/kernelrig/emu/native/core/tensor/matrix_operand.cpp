@@ -83,12 +83,15 @@ UnitPattern pattern_of(const Key& key) {
   return made;
 }
 
-// What is shifted to its place in a float, with copies of its sign, lacks the difference of the
-// biases, 2^120; it is exact of subnormals too.
+// Shifted to its place in a float it lacks the difference of the biases. A subnormal lacks the
+// leading bit too, so that of the smallest normal number is added and subtracted: an operation on a
+// subnormal float takes a hundred times as long.
 float of_e4m3(uint8_t code) {
-  const uint32_t bits = uint32_t(int32_t(int8_t(code))) << 20 & 0x87F00000;
-  const float value = bits_as<float>(bits) * 0x1p120f;
-  return (bits & 0x7F00000) == 0x7F00000 ? bits_as<float>(0x7FC00000u) : value;
+  const uint32_t bits = uint32_t(code & 0x7F) << 20, sign = uint32_t(code & 0x80) << 24;
+  const float least = bits_as<float>(121u << 23);
+  const float subnormal = bits_as<float>(bits + (121u << 23)) - least;
+  const uint32_t value = bits < 1u << 23 ? bits_as<uint32_t>(subnormal) : bits + (120u << 23);
+  return bits_as<float>(bits == 0x7F00000 ? 0x7FC00000u : value | sign);
 }
 float of_e5m2(uint8_t code) { return of_f16(uint32_t(code) << 8); }
 float of_s8(uint8_t code) { return float(int8_t(code)); }
@@ -96,6 +99,38 @@ float of_u8(uint8_t code) { return float(code); }
 float of_half(uint16_t bits) { return of_f16(bits); }
 float of_upper_half(uint16_t bits) { return of_bf16(bits); }
 float of_tf32(uint32_t bits) { return bits_as<float>(bits & 0xFFFFE000); }
+
+// A square of words, each row 16 bytes: as many times as halving it leaves rows, those of the upper
+// half alternate with those of the lower.
+template <class T> void transpose_words(const uint8_t* raw, int64_t rows, uint8_t* into) {
+  typedef T Row __attribute__((vector_size(UNIT)));
+  constexpr int SIDE = int(UNIT / int64_t(sizeof(T)));
+  Row low, high;
+  for (int n = 0; n < SIDE; n++) {
+    low[n] = T(n / 2 + n % 2 * SIDE);
+    high[n] = T(low[n] + T(SIDE / 2));
+  }
+  for (int64_t row = 0; row < rows; row += SIDE) {
+    const int64_t count = std::min(rows - row, int64_t(SIDE));
+    for (int64_t unit = 0; unit < K_BYTES / UNIT; unit++) {
+      Row square[SIDE] = {}, next[SIDE];
+      for (int64_t n = 0; n < count; n++)
+        std::memcpy(&square[n], raw + (row + n) * K_BYTES + unit * UNIT, UNIT);
+#pragma GCC unroll 4
+      for (int left = SIDE; left > 1; left /= 2) {
+#pragma GCC unroll 8
+        for (int n = 0; n < SIDE / 2; n++) {
+          next[2 * n] = __builtin_shuffle(square[n], square[n + SIDE / 2], low);
+          next[2 * n + 1] = __builtin_shuffle(square[n], square[n + SIDE / 2], high);
+        }
+        std::copy_n(next, SIDE, square);
+      }
+      for (int n = 0; n < SIDE; n++)
+        std::memcpy(into + ((unit * SIDE + n) * rows + row) * int64_t(sizeof(T)), &square[n],
+                    size_t(count) * sizeof(T));
+    }
+  }
+}
 
 // Each word is worth `value(word)`; a block of them at a time, which are vectors.
 template <class T, float value(T)>
@@ -170,6 +205,13 @@ void starts_of(const MatrixOperand& operand, const Part& part, int64_t flat,
     for (int unit = 0; unit < part.width; unit++)
       into.push_back(flat + operand.base + units[unit] * UNIT);
   }
+}
+
+void transpose(const uint8_t* raw, int64_t rows, Element element, uint8_t* into) {
+  const int64_t bytes = bytes_of(element);
+  (bytes == 1   ? transpose_words<uint8_t>
+   : bytes == 2 ? transpose_words<uint16_t>
+                : transpose_words<uint32_t>)(raw, rows, into);
 }
 
 void decode(const uint8_t* raw, int64_t bytes, Element element, float* into) {

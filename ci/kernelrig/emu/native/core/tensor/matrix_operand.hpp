@@ -18,6 +18,10 @@ enum Element : int { E4M3, E5M2, F16, BF16, TF32, S8, U8 };
 
 inline int bytes_of(Element element) { return element < F16 || element > TF32 ? 1 : element == TF32 ? 4 : 2; }
 
+// Whether a product of two elements is always a float: of at most 24 bits, and far from the ends of
+// the exponent's range.
+inline bool has_exact_products(Element element) { return element != BF16 && element != TF32; }
+
 enum Swizzle : int { NO_SWIZZLE, BYTES_32, BYTES_64, BYTES_128, ATOMS_32 };
 
 // As operand_layout.Descriptor: bytes, the start in the CTA's own shared memory.
@@ -66,6 +70,9 @@ void gather(const MatrixOperand& operand, const Part& part, const uint8_t* share
 // Their starts, with the flat byte that the CTA's shared memory begins at.
 void starts_of(const MatrixOperand& operand, const Part& part, int64_t flat,
                std::vector<int64_t>& into);
+
+// Let `rows` lines of K_BYTES, along K, be lines along the rows, one for each element of K.
+void transpose(const uint8_t* raw, int64_t rows, Element element, uint8_t* into);
 
 // What `bytes` contiguous bytes of elements are worth.
 void decode(const uint8_t* raw, int64_t bytes, Element element, float* into);

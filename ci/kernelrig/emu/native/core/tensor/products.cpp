@@ -1,5 +1,9 @@
 #include "tensor/products.hpp"
 
+#if defined(__FMA__)
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -17,10 +21,8 @@ constexpr int BYTES = 32, ROWS = 4, MOST_VECTORS = 2;
 #else
 constexpr int BYTES = 16, ROWS = 4, MOST_VECTORS = 2;
 #endif
-constexpr int WIDTH = BYTES / int(sizeof(float)), QUAD = 4;
+constexpr int WIDTH = BYTES / int(sizeof(float));
 typedef float Vector __attribute__((vector_size(BYTES)));
-typedef float Quad __attribute__((vector_size(16)));
-typedef int Lanes __attribute__((vector_size(16)));
 
 inline Vector load(const float* from) {
   Vector made;
@@ -29,16 +31,32 @@ inline Vector load(const float* from) {
 }
 inline void store(float* into, Vector values) { std::memcpy(into, &values, BYTES); }
 
-// A panel of B, laid out by k, as wide as columns of D: whole vectors.
+#if defined(__AVX512F__)
+constexpr bool FUSES = true;
+inline Vector fused(float a, Vector b, Vector sum) {
+  return _mm512_fmadd_ps(_mm512_set1_ps(a), b, sum);
+}
+#elif defined(__FMA__)
+constexpr bool FUSES = true;
+inline Vector fused(float a, Vector b, Vector sum) {
+  return _mm256_fmadd_ps(_mm256_set1_ps(a), b, sum);
+}
+#else
+constexpr bool FUSES = false;
+inline Vector fused(float a, Vector b, Vector sum) { return sum + a * b; }
+#endif
+
+// A panel of B, as wide as columns of D: whole vectors.
 struct Panel {
   const float* b;
+  int64_t b_stride;
   float* d;
   int64_t stride;
   bool adds, finite;
 };
 
 // Rows of A from `row` on, and the panel, as far as `last` of k.
-template <int rows, int vectors>
+template <int rows, int vectors, bool exact>
 void block(const MatrixProduct& p, int64_t row, const Panel& panel, int64_t last) {
   Vector sums[rows][vectors];  // in registers, which takes loops that are unrolled
 #pragma GCC unroll 8
@@ -48,7 +66,7 @@ void block(const MatrixProduct& p, int64_t row, const Panel& panel, int64_t last
       sums[r][v] = Vector{};
   const int64_t by_row = p.a.by_columns ? 1 : p.a.stride, by_k = p.a.by_columns ? p.a.stride : 1;
   const float *a = p.a.values + row * by_row, *b = panel.b;
-  for (int64_t k = 0; k < last; k++, a += by_k, b += vectors * WIDTH) {
+  for (int64_t k = 0; k < last; k++, a += by_k, b += panel.b_stride) {
     Vector of_b[vectors];
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++)
@@ -57,7 +75,10 @@ void block(const MatrixProduct& p, int64_t row, const Panel& panel, int64_t last
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; v++)
-        sums[r][v] += a[r * by_row] * of_b[v];  // two roundings: the compiler contracts nothing
+        if (exact)
+          sums[r][v] = fused(a[r * by_row], of_b[v], sums[r][v]);
+        else  // two roundings: the compiler contracts nothing
+          sums[r][v] += a[r * by_row] * of_b[v];
   }
   const Vector nan = bits_as<float>(NAN_F32) + Vector{};
   float* into = panel.d + row * panel.stride;
@@ -72,50 +93,21 @@ void block(const MatrixProduct& p, int64_t row, const Panel& panel, int64_t last
     }
 }
 
-// Let 4 x 4 values be columns that were rows.
-void transpose(const float* from, int64_t stride, float* into, int64_t width) {
-  Quad rows[QUAD], halves[QUAD];
-  for (int n = 0; n < QUAD; n++)
-    std::memcpy(&rows[n], from + n * stride, sizeof(Quad));
-  for (int n = 0; n < QUAD; n += 2) {
-    halves[n] = __builtin_shuffle(rows[n], rows[n + 1], Lanes{0, 4, 1, 5});
-    halves[n + 1] = __builtin_shuffle(rows[n], rows[n + 1], Lanes{2, 6, 3, 7});
-  }
-  for (int n = 0; n < 2; n++) {
-    rows[2 * n] = __builtin_shuffle(halves[n], halves[n + 2], Lanes{0, 1, 4, 5});
-    rows[2 * n + 1] = __builtin_shuffle(halves[n], halves[n + 2], Lanes{2, 3, 6, 7});
-  }
-  for (int n = 0; n < QUAD; n++)
-    std::memcpy(into + n * width, &rows[n], sizeof(Quad));
-}
-
-// Lay out columns of D from `column` on, rows of B, by k; zeros behind them up to `width`.
-void pack(const MatrixProduct& p, int64_t column, int64_t columns, int64_t width, float* into) {
-  const int64_t stride = p.b.stride;
-  if (columns < width)
-    std::fill_n(into, p.k * width, 0.0f);
-  if (p.b.by_columns) {
-    for (int64_t k = 0; k < p.k; k++)
-      std::copy_n(p.b.values + k * stride + column, columns, into + k * width);
-    return;
-  }
-  const int64_t fours = p.k % QUAD ? 0 : columns / QUAD * QUAD;
-  const float* from = p.b.values + column * stride;
-  for (int64_t n = 0; n < fours; n += QUAD, from += QUAD * stride)
-    for (int64_t k = 0; k < p.k; k += QUAD)
-      transpose(from + k, stride, into + k * width + n, width);
-  for (int64_t n = fours; n < columns; n++, from += stride)
-    for (int64_t k = 0; k < p.k; k++)
-      into[k * width + n] = from[k];
-}
-
-// The largest of values that lie in lines `stride` apart, as bits without the sign.
-uint32_t largest(const float* values, int64_t lines, int64_t length, int64_t stride) {
-  uint32_t found = 0;
+bool is_finite(const float* values, int64_t lines, int64_t length, int64_t stride) {
   for (int64_t line = 0; line < lines; line++, values += stride)
     for (int64_t n = 0; n < length; n++)
-      found = std::max(found, bits_as<uint32_t>(values[n]) & 0x7FFFFFFF);
-  return found;
+      if (values[n] - values[n] != 0)
+        return false;
+  return true;
+}
+
+// Whether all values are zero of lines that lie `stride` apart.
+bool is_zero(const float* values, int64_t lines, int64_t length, int64_t stride) {
+  for (int64_t line = 0; line < lines; line++, values += stride)
+    for (int64_t n = 0; n < length; n++)
+      if (values[n] != 0)
+        return false;
+  return true;
 }
 
 // Which blocks have rows of A that are all zero, as those beyond a tensor are: they add zero, where
@@ -124,22 +116,26 @@ const std::vector<uint8_t>& find_zeros(const MatrixProduct& p) {
   thread_local std::vector<uint8_t> blocks;
   blocks.clear();
   for (int64_t row = 0; row + ROWS <= p.m; row += ROWS)
-    blocks.push_back(!(p.a.by_columns
-                           ? largest(p.a.values + row, p.k, ROWS, p.a.stride)
-                           : largest(p.a.values + row * p.a.stride, ROWS, p.k, p.a.stride)));
+    blocks.push_back(p.a.by_columns
+                         ? is_zero(p.a.values + row, p.k, ROWS, p.a.stride)
+                         : is_zero(p.a.values + row * p.a.stride, ROWS, p.k, p.a.stride));
   return blocks;
 }
 
-template <int vectors>
+template <int vectors, bool exact>
 void multiply_panel(const MatrixProduct& p, const std::vector<uint8_t>& zeros, const Panel& panel) {
   int64_t row = 0;
   for (const uint8_t zero : zeros) {
-    block<ROWS, vectors>(p, row, panel, zero && panel.finite ? 0 : p.k);
+    block<ROWS, vectors, exact>(p, row, panel, zero && panel.finite ? 0 : p.k);
     row += ROWS;
   }
   for (; row < p.m; row++)
-    block<1, vectors>(p, row, panel, p.k);
+    block<1, vectors, exact>(p, row, panel, p.k);
 }
+constexpr decltype(&multiply_panel<1, false>) PANELS[][2] = {
+    {multiply_panel<1, false>, multiply_panel<1, FUSES>},
+    {multiply_panel<2, false>, multiply_panel<2, FUSES>},
+    {multiply_panel<MOST_VECTORS, false>, multiply_panel<MOST_VECTORS, FUSES>}};
 
 void copy_rows(const float* from, int64_t stride, float* into, int64_t other, int64_t rows,
                int64_t columns) {
@@ -150,30 +146,27 @@ void copy_rows(const float* from, int64_t stride, float* into, int64_t other, in
 }  // namespace
 
 void multiply(const MatrixProduct& p) {
-  thread_local std::vector<float> packed, last;
-  packed.resize(size_t(p.k * MOST_VECTORS * WIDTH));
+  thread_local std::vector<float> last_b, last_d;
   const std::vector<uint8_t>& zeros = find_zeros(p);
   const bool any = std::find(zeros.begin(), zeros.end(), 1) != zeros.end();
   for (int64_t column = 0; column < p.n;) {
     const int64_t columns = std::min(p.n - column, int64_t(MOST_VECTORS * WIDTH));
     const int64_t vectors = (columns + WIDTH - 1) / WIDTH, width = vectors * WIDTH;
-    pack(p, column, columns, width, packed.data());
+    const float* const b = p.b + column;
     float* const d = p.d + column;
-    Panel panel{packed.data(), d, p.stride, p.adds != 0,
-                any && largest(packed.data(), 1, p.k * width, 0) < 0x7F800000};
+    Panel panel{b, p.b_stride, d, p.stride, p.adds != 0,
+                any && is_finite(b, p.k, columns, p.b_stride)};
     if (columns < width) {  // D ends within a vector
-      last.resize(size_t(p.m * width));
-      panel.d = last.data();
-      panel.stride = width;
+      last_b.assign(size_t(p.k * width), 0.0f);
+      copy_rows(b, p.b_stride, last_b.data(), width, p.k, columns);
+      panel.b = last_b.data();
+      last_d.resize(size_t(p.m * width));
+      panel.d = last_d.data();
+      panel.b_stride = panel.stride = width;
       if (p.adds)
         copy_rows(d, p.stride, panel.d, width, p.m, columns);
     }
-    if (vectors == 1)
-      multiply_panel<1>(p, zeros, panel);
-    else if (vectors == 2)
-      multiply_panel<2>(p, zeros, panel);
-    else
-      multiply_panel<MOST_VECTORS>(p, zeros, panel);
+    PANELS[vectors - 1][p.exact != 0](p, zeros, panel);
     if (columns < width)
       copy_rows(panel.d, width, d, p.stride, p.m, columns);
     column += columns;

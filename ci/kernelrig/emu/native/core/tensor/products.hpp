@@ -4,8 +4,8 @@
 // No library makes them: a BLAS adds up in another order on another CPU, or of another shape. This
 // order has the same bits on every machine, however wide its vectors are, in both engines.
 //
-// How it works. A panel of B, as wide as some vectors, is laid out by k; blocks of D stay in
-// registers for all of k.
+// How it works. B lies by k, so that a vector holds columns of D; blocks of D stay in registers for
+// all of k.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,18 @@ struct Matrix {
   int64_t by_columns;
 };
 
-// D = A x B^T, or D += it: A is (m, k), B (n, k), D (m, n), `stride` elements a row.
+// D = A x B, or D += it: A is (m, k), B (k, n), D (m, n), `stride` elements a row. `exact`: every
+// product of an element of A and one of B is a float, so that rounding it changes nothing and a
+// fused step, which is twice as fast, has the same bits.
 struct MatrixProduct {
   int64_t m, n, k;
-  Matrix a, b;
+  Matrix a;
+  const float* b;
+  int64_t b_stride;
   float* d;
   int64_t stride;
   int64_t adds;
+  int64_t exact;
 };
 
 // NaNs become the one that tensor cores make.

@@ -127,9 +127,8 @@ Matrix decoded(const uint8_t* raw, int parts, int64_t rows, Element element, boo
   return {into.data(), mn_major ? parts * rows : k, mn_major};
 }
 
-Matrix from_row(const Matrix& matrix, int64_t row) {
-  return {matrix.values + row * (matrix.by_columns ? 1 : matrix.stride), matrix.stride,
-          matrix.by_columns};
+const float* from_row(const Matrix& matrix, int64_t row) {
+  return matrix.values + row * (matrix.by_columns ? 1 : matrix.stride);
 }
 
 // The second: adds to D, CTA by CTA.
@@ -139,8 +138,15 @@ bool add(Core& core, Op& op, TensorProduct& product) {
   const int64_t rows = rows_of(product), columns = columns_of(product);
   const int64_t k = K_BYTES / bytes_of(Element(form.a));
   const uint8_t* raw = product.read.data();
-  const Matrix b = decoded(raw, product.group, columns, Element(form.b), form.b_mn_major,
-                           sync.tensor_products.b);
+  std::vector<float>& b = sync.tensor_products.b;
+  if (form.b_mn_major) {
+    decoded(raw, product.group, columns, Element(form.b), true, b);
+  } else {
+    thread_local std::vector<uint8_t> by_k;
+    by_k.resize(size_t(form.n * K_BYTES));
+    transpose(raw, form.n, Element(form.b), by_k.data());
+    decoded(by_k.data(), 1, form.n, Element(form.b), true, b);
+  }
   const Matrix a = decoded(raw + form.n * K_BYTES, product.group, rows, Element(form.a),
                            form.a_mn_major, sync.tensor_products.a);
   TensorTile tiles[MOST_TILES];
@@ -156,14 +162,15 @@ bool add(Core& core, Op& op, TensorProduct& product) {
       sync.tensor_accessed(op, slot, lane, tile->rows, product.column, tile->columns, true);
     }
   }
+  const bool exact = has_exact_products(Element(form.a)) && has_exact_products(Element(form.b));
   // The CTAs' words lie side by side: rows of both are rows of one D.
   const bool together = product.group == 2 && count == 1 && d[1] == d[0] + TENSOR_LANES * COLUMNS;
   for (int number = 0; number < (together ? 1 : product.group); number++)
     for (const TensorTile* tile = tiles; tile != tiles + count; tile++) {
       float* into = d[number] + (tile->lane + product.lane) * COLUMNS + product.column;
       multiply({together ? form.m : tile->rows, tile->columns, k,
-                from_row(a, number * rows + tile->row), from_row(b, tile->column), into, COLUMNS,
-                product.accumulates});
+                {from_row(a, number * rows + tile->row), a.stride, a.by_columns},
+                b.data() + tile->column, form.n, into, COLUMNS, product.accumulates, exact});
     }
   return false;
 }

@@ -107,11 +107,16 @@ void multiply(WarpgroupProduct& product) {
   made.a.values = values_of(product.raw_a, form.a, form.a_negated, a);
   made.a.by_columns = form.a_mn_major;
   made.a.stride = form.a_mn_major ? made.m : made.k;
-  made.b.values = values_of(product.raw_b, form.b, form.b_negated, b);
-  made.b.by_columns = form.b_mn_major;
-  made.b.stride = form.b_mn_major ? made.n : made.k;
+  thread_local std::vector<uint8_t> by_k;
+  if (!form.b_mn_major) {
+    by_k.resize(product.raw_b.size());
+    transpose(product.raw_b.data(), made.n, form.b, by_k.data());
+  }
+  made.b = values_of(form.b_mn_major ? product.raw_b : by_k, form.b, form.b_negated, b);
+  made.b_stride = made.n;
   made.stride = made.n;
   made.adds = product.adds;
+  made.exact = has_exact_products(form.a) && has_exact_products(form.b);
   bool together = true;
   for (size_t n = 1; n < product.rows.size(); n++)
     together &= product.rows[n] == product.rows[n - 1] + 1;

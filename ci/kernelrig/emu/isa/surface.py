@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from kernelrig.emu.isa._address_operands import source, target
 from kernelrig.emu.isa._forms import expect, flat, read
 from kernelrig.emu.isa._texture_object import SURFACE, TextureObject, layer, objects
-from kernelrig.emu.machine.instruction_table import Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Native, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.thread_memory import MemorySemantics, load, store, vector_length
 from kernelrig.emu.numerics.arrays import I32, U32, U64, UNSIGNED, Array, Mask
@@ -41,6 +41,10 @@ class _Access:
         of = coordinates.items[:needed]
         types = [U32, *[I32] * self.dimensions] if self.layered else [I32] * self.dimensions
         self.reads = (read(handle, U64), *(read(o, t) for o, t in zip(of, types, strict=True)))
+
+    def native(self, name: str) -> Native:
+        form = f"{name}.{8 * self.dtype.itemsize}x{self.count}"
+        return Native(form, (self.dimensions, self.layered, _MODES.index(self.mode)))
 
     @property
     def size(self) -> int:
@@ -94,7 +98,7 @@ def _suld(i: Instruction) -> Step:
         return found[0] if len(found) == 1 else tuple(found)
 
     writes = tuple(target(i, item, access.dtype) for item in access.items)
-    return Step(run, access.reads, writes, effect=True)
+    return Step(run, access.reads, writes, effect=True, native=access.native("suld"))
 
 
 def _sust(i: Instruction) -> Step:
@@ -110,7 +114,7 @@ def _sust(i: Instruction) -> Step:
                 store(batch, inside, place, values, _GLOBAL, "sust")
 
     sources = tuple(source(i, item, access.dtype) for item in access.items)
-    return Step(run, (*access.reads, *sources), effect=True)
+    return Step(run, (*access.reads, *sources), effect=True, native=access.native("sust"))
 
 
 _TAKES = f"{' '.join(_DIMENSIONS)} v2 v4 b8 b16 b32 b64 {' '.join(_MODES)} ca cg cs cv wb wt"

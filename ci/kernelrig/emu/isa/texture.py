@@ -28,10 +28,10 @@ from kernelrig.emu.isa._texture_object import (
     layer,
     objects,
 )
-from kernelrig.emu.machine.instruction_table import Read, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Native, Read, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.thread_memory import MemorySemantics, load
-from kernelrig.emu.numerics.arrays import BOOL, F32, I32, U32, U64, Array, Mask
+from kernelrig.emu.numerics.arrays import BOOL, F32, I32, U32, U64, UNSIGNED, Array, Mask
 from kernelrig.ptx import Instruction, Pair, TensorAddress, Vector
 
 _DIMENSIONS = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2, "cube": 3, "acube": 3}
@@ -89,7 +89,10 @@ class _Fetch:
             resident = () if self.predicate is None else (np.ones(shape, BOOL),)
             return (*found, *resident)
 
-        return Step(run, self.reads, self.writes, effect=True)
+        native = None
+        if not gathers and "cube" not in self.geometry:
+            native = Native("tex", (self.dimensions, self.layered, self.whole))
+        return Step(run, self.reads, self.writes, effect=True, native=native)
 
     def _fetched(
         self,
@@ -187,7 +190,7 @@ def _texel(
     x, y, z = [*places, zero, zero][:3]
     inside = lanes & ~outside
     if not inside.any():
-        return [np.zeros(lanes.shape, U32)] * of.channels, outside
+        return [np.zeros(lanes.shape, UNSIGNED[of.bits // 8])] * of.channels, outside
     place = of.places(x, y, z if of.depth else slices, of.element_bytes)
     values = load(batch, inside, place, of.bits // 8, of.channels, _READ, "texture read")
     return [np.broadcast_to(v, lanes.shape) for v in values], outside

@@ -164,6 +164,14 @@ bool Memory::locate(ThreadAccess& access, const Context& context, Operand addres
   return true;
 }
 
+bool Memory::locate_global(ThreadAccess& access, const int64_t* addresses, int align) {
+  access.arena = GLOBAL;
+  for (int n = 0; n < access.count; n++)
+    if (!in_global(access, access.rows[n], addresses + n * LANES, access.flat + n * LANES, align))
+      return false;
+  return true;
+}
+
 bool Memory::in_global(ThreadAccess& access, const Row& row, const int64_t* address, int64_t* flat,
                        int align) {
   int32_t& last = recent[access.at & (RECENT - 1)];
@@ -235,7 +243,7 @@ bool Memory::running(int64_t slot) const {
 
 // Observers.
 bool Memory::observe(const ThreadAccess& access) {
-  if (python_listens || !plain(access))
+  if (!may_observe(access))
     return false;
   if (races)
     race(access);

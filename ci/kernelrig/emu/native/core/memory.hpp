@@ -100,6 +100,10 @@ struct Memory {
   // what for, `align` what the address must be a multiple of. False: nothing that is plain.
   bool locate(ThreadAccess& access, const Context& context, Operand address, Space space,
               int align);
+  // The same of addresses of global memory, 32 a row, with room for the positions in `access`.
+  bool locate_global(ThreadAccess& access, const int64_t* addresses, int align);
+  // Whether `observe` will tell observers: for instructions that access memory several times.
+  bool may_observe(const ThreadAccess& access) const { return !python_listens && plain(access); }
   // Tells observers of an access that is about to be done, or returns false.
   bool observe(const ThreadAccess& access);
   // Tells them of what an operation reads or writes, which the race detector knows by the number

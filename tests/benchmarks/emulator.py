@@ -2,9 +2,10 @@
 
 Run by hand: `python tests/benchmarks/emulator.py [--engines numpy,native] [--cases NAME,...]
 [--rounds N]`. Rates are of CPU time, BLAS on one thread, the median of the rounds, which are
-interleaved, as a shared machine is now fast and now slow. `np.add` of 32 numbers stands beside: it
-says how fast it was. Triton is fetched into the user's cache folder once (290 MB); without an index
-its rows are left out, and the table says so.
+interleaved, as a shared machine is now fast and now slow. Of the native engine a run of each kind
+goes before and is not timed: it loads or compiles the core, and encodes the program. `np.add` of 32
+numbers stands beside: it says how fast it was. Triton is fetched into the user's cache folder once
+(290 MB); without an index its rows are left out, and the table says so.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import numpy as np
 from kernelrig import config
 from kernelrig.build import Request
 from kernelrig.build.toolchain import find_toolchain
+from kernelrig.emu.launch.engines import NATIVE
 from kernelrig.emu.launch.execution import Schedule, run
 from kernelrig.emu.launch.loader import Loaded, load
 from kernelrig.emu.native.core_build import cache_folder
@@ -153,6 +155,9 @@ def main() -> None:
             except CiError as e:
                 say(f"{name:14} left out: {e}\n")
                 continue
+            if NATIVE in asked.engines.split(","):
+                for observed in (False, True):
+                    rate(loaded, NATIVE, observed, asked.schedule)
             taken: dict[tuple[str, bool], list[Rate]] = {}
             for _ in range(asked.rounds):
                 for engine in asked.engines.split(","):

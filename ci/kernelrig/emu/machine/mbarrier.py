@@ -90,17 +90,17 @@ class Barriers:
         row, lane = (int(i[0]) for i in np.nonzero(lanes))
         slot, offset = divmod(flat, SLOT_BYTES)
         called = self.machine.memory.names.of_mbarrier(offset)
-        name = f"mbarrier.init of {called} (shared {offset:#x})" if called else ""
-        name = name or f"mbarrier.init at shared {offset:#x}"
+        where = f"of {called} (shared {offset:#x})" if called else f"at shared {offset:#x}"
         number = int(lanes.sum())
         if flat in self._live or number > 1:
             text = "of a live mbarrier" if flat in self._live else f"by {number} threads"
-            self._report(batch, lanes, "init", f"{name} {text}", offset)
+            self._report(batch, lanes, "init", f"mbarrier.init {where} {text}", offset)
         made_by = (int(batch.warps[row]), lane)
         try:
             self._live[flat] = self._made(slot, offset, value_at(count, row, lane), made_by, called)
         except Misuse as wrong:
-            self._report(batch, lanes, wrong.rule, f"{name}: {wrong}", offset)
+            text = f"mbarrier.init {where}: {wrong}"
+            self._report(batch, lanes, wrong.rule, text, offset)
         self.machine.memory.shared.written[flat : flat + 8] = 1
 
     def _made(

@@ -83,6 +83,7 @@ class RegionNames:
     shared: tuple[SharedRegion, ...] = ()
     tensor: tuple[TensorRegion, ...] = ()
     shapes: Mapping[str, Shape] = field(default_factory=dict)
+    _mbarriers: dict[int, str] = field(default_factory=dict, init=False, compare=False)
 
     def region(self, address: int) -> SharedRegion | None:
         return next((r for r in self.shared if r.holds(address)), None)
@@ -97,6 +98,11 @@ class RegionNames:
 
     def of_mbarrier(self, address: int) -> str:
         """Name an mbarrier: of a variable that has room for several, the one at its index."""
+        if address not in self._mbarriers:  # each CTA of each run makes its own there
+            self._mbarriers[address] = self._mbarrier(address)
+        return self._mbarriers[address]
+
+    def _mbarrier(self, address: int) -> str:
         region = self.region(address)
         if region is None:
             return ""

@@ -6,13 +6,11 @@ import contextlib
 import os
 import re
 import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from .disk import free_bytes
 from .distribution import system_facts
+from .probe import Probe
 from .process_table import run_tool
 from .refusal import Json
 from .tools import PROBE_S, TOOL_VERSIONS, describe_tool, find_tool
@@ -118,29 +116,6 @@ def libc_version() -> str:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
         return version if name == "glibc" else ""
     return ""
-
-
-class Probe(threading.Thread):
-    """A probe that runs beside others; `result` waits for it."""
-
-    def __init__(self, probe: Callable[..., Any], *words: object) -> None:
-        super().__init__(daemon=True)
-        self.probe, self.words = probe, words
-        self.found: Any = None
-        self.trouble: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.found = self.probe(*self.words)
-        except BaseException as e:
-            self.trouble = e
-
-    def result(self) -> Any:  # noqa: ANN401 - what the probe returns
-        self.join()
-        if self.trouble is not None:
-            raise self.trouble
-        return self.found
 
 
 def gather_facts(workdir: Path) -> Json:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from .probe import Probe
 from .process_table import run_tool
 from .refusal import Json
 
@@ -39,13 +40,14 @@ def find_tool(name: str) -> str | None:
 
 def describe_tool(name: str, path: str, problems: list[str]) -> Json:
     """Return path, version and, of tools whose options differ by version, the options."""
+    listed = Probe(run_tool, [path, "--help"], PROBE_S) if name in TOOLS_WITH_OPTIONS else None
     code, output = run_tool([path, "--version"], PROBE_S)
     found = re.search(TOOL_VERSIONS[name], output)
     if found is None:
         problems.append(f"{path} --version prints no version (exit {code})")
     options: list[str] = []
-    if name in TOOLS_WITH_OPTIONS:
-        code, output = run_tool([path, "--help"], PROBE_S)
+    if listed is not None:
+        code, output = listed.result()
         options = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", output)))
         if not options:
             problems.append(f"{path} --help lists no options (exit {code})")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
 from kernelrig import config
 from kernelrig.errors import ConfigError
+from kernelrig.files.rundir import sha256_file
 from kernelrig.model import (
     Build,
     Check,
@@ -31,6 +33,11 @@ from tests.cpu_project import make_cpu_project
 from tests.report import runs
 
 GPU = "NVIDIA H200"
+ACCEPTED = """\
+    accepted:
+      - {tool: racecheck, fingerprint: "0123456789abcdef", tool_version: "2025.3.1",
+         reason: both write the same, expires: 2027-03-31}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +55,13 @@ def project(built: tuple[Path, Build], tmp_path: Path) -> tuple[Path, Build]:
 
 
 def asked(
-    project: tuple[Path, Build], gpu: str = GPU, plan: str = "quick", only: tuple[str, ...] = ()
+    project: tuple[Path, Build],
+    gpu: str = GPU,
+    plan: str = "quick",
+    only: tuple[str, ...] = (),
+    today: date | None = None,
 ) -> Decision:
-    return decide(project[0], [project[1].folder], gpu, plan=plan, only=only)
+    return decide(project[0], [project[1].folder], gpu, plan=plan, only=only, today=today)
 
 
 def finished(project: tuple[Path, Build]) -> Run:
@@ -63,10 +74,10 @@ def finished(project: tuple[Path, Build]) -> Run:
     return replace(runs.run(*records), kernel=kernel, plan=plan, require_device=GPU)
 
 
-def offer(project: tuple[Path, Build], run: Run) -> None:
+def offer(project: tuple[Path, Build], run: Run, today: date | None = None) -> None:
     directory = RunDirectory(project[0], project[0] / "artifacts/runs" / run.id, run)
     directory.made[""] = project[1]
-    offer_job(directory)
+    offer_job(directory, today)
 
 
 def test_without_a_pass_the_gpu_is_needed_and_behind_one_it_is_not(
@@ -106,6 +117,9 @@ def with_last(run: Run, **changes: object) -> Run:
         lambda run: replace(run, stages=()),
         lambda run: with_last(run, verdict=Verdict(Outcome.FAIL, "one element differs")),
         lambda run: with_last(run, verdict=Verdict(Outcome.ERROR, "no summary")),
+        lambda run: with_last(run, verdict=Verdict(Outcome.SKIP, "no memcheck on this host")),
+        lambda run: replace(run, stages=run.stages[:-1]),
+        lambda run: replace(run, remote=replace(run.remote, env=("CUDA_LAUNCH_BLOCKING",))),
         lambda run: with_last(run, device=DeviceKind.EMULATOR, machine=""),
         lambda run: with_last(run, machine="NVIDIA L40S"),
     ],
@@ -139,8 +153,44 @@ def test_what_the_verdicts_depend_on_is_in_the_key(project: tuple[Path, Build]) 
     assert asked((root, other)).needed
 
 
+def test_a_check_that_was_skipped_is_no_whole_pass(project: tuple[Path, Build]) -> None:
+    run = finished(project)
+    checksum = next(s for s in run.stages if s.kind is StageKind.CHECKSUM)
+    checks = (*checksum.checks, Check("sampled", Verdict(Outcome.SKIP, "no room for samples")))
+    changed = {checksum.name: replace(checksum, checks=checks)}
+    offer(project, replace(run, stages=tuple(changed.get(s.name, s) for s in run.stages)))
+    assert asked(project).needed
+
+
+def test_what_a_program_reads_is_in_the_key(project: tuple[Path, Build]) -> None:
+    root, _ = project
+    data = root / "kernel/data.bin"
+    data.write_bytes(b"then")
+    kernels = root / "kernel/kernels.yaml"
+    first = "    label: says what is expected of it\n"
+    text = kernels.read_text().replace("schema: 1", "schema: 3", 1)
+    kernels.write_text(text.replace(first, f"{first}    files: [data.bin]\n", 1))
+    run = finished(project)
+    files = {"kernel/data.bin": sha256_file(data)}
+    offer(project, replace(run, provenance=replace(run.provenance, files=files)))
+    assert not asked(project).needed
+    data.write_bytes(b"now!")
+    assert asked(project).needed
+
+
+def test_a_pass_with_an_accepted_finding_counts_until_that_expires(
+    project: tuple[Path, Build],
+) -> None:
+    kernels = project[0] / "kernel/kernels.yaml"
+    first = "    label: says what is expected of it\n"
+    kernels.write_text(kernels.read_text().replace(first, f"{first}{ACCEPTED}", 1))
+    offer(project, finished(project), date(2027, 3, 1))
+    assert not asked(project, today=date(2027, 3, 31)).needed
+    assert asked(project, today=date(2027, 4, 1)).needed
+
+
 def test_a_binary_compiled_anew_from_the_same_is_the_same(project: tuple[Path, Build]) -> None:
-    """nvcc writes other bytes into each: the device code and what it was made of count."""
+    """ptxas writes the sources' times into it: the device code and what it was made of count."""
     root, made = project
     offer((root, replace(made, files={**made.files, made.program: "0" * 64})), finished(project))
     assert not asked(project).needed

@@ -1,24 +1,28 @@
 """Whether a job has to hold a GPU: not where all that it would judge passed before, unchanged.
 
 For CI, where the decision is made before a host is reached. So the key holds what is known there:
-the builds, the kernel's entry, the stages, this package and the GPU's name; not the host's driver
-and tools, which the decision names as those of then. Of a build that is its own key (sources,
-flags, tools) and its device code: each job compiles anew, and nvcc writes other bytes into a binary
-each time. A time is never reused: a plan that measures any is run every time.
+the builds, the kernel's entry with the findings that it accepts by today, its input files, the
+stages, this package and the GPU's name; not the host's driver and tools, which the decision names
+as those of then. A time is never reused: a plan that measures any is run every time.
+
+Of a build the key has its own (sources, flags, tools) and its device code, not the whole binary as
+`reuse` has: each job compiles anew in a fresh checkout, and ptxas writes the sources' times into
+the line table. Within one checkout a build is kept by its content, and not compiled again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
 
-from kernelrig import build, config, report
+from kernelrig import build, config, report, stages
 from kernelrig.config.selection import SELFTEST, choose_kernel, narrow
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import rundir, serialization
-from kernelrig.model import Build, DeviceKind, Kernel, Outcome, Plan, Purpose, StageKind
-from kernelrig.run.reuse import package_digest, value_digest
+from kernelrig.model import Build, DeviceKind, Kernel, Outcome, Plan, Purpose, Run, StageKind
+from kernelrig.run.reuse import KINDS, all_passed, package_digest, value_digest
 from kernelrig.run.store import RunDirectory
 
 PASSED = Path("artifacts/passed-on-gpu")
@@ -48,7 +52,13 @@ class Decision:
 
 
 def decide(
-    root: Path, folders: Iterable[Path], gpu: str, *, plan: str, only: tuple[str, ...]
+    root: Path,
+    folders: Iterable[Path],
+    gpu: str,
+    *,
+    plan: str,
+    only: tuple[str, ...],
+    today: date | None = None,
 ) -> Decision:
     """Decide for the builds in these folders, of one kernel and of the sanitizers' self-test."""
     if not gpu:
@@ -60,7 +70,8 @@ def decide(
         raise ConfigError(f"--build must give the builds of one kernel; given are those of: {said}")
     kernel = choose_kernel(config.load_kernels(root), names[0])
     asked = narrow(config.load_plan(root, plan), only)
-    key = _key(kernel, asked, builds, gpu)
+    files = {name: rundir.sha256_file(root / name) for name in stages.input_files(asked, kernel)}
+    key = _key(kernel, asked, builds, files, gpu, today)
     measured = [s.name for s in asked.stages if s.kind.measured]
     if measured:
         return Decision(True, f"{', '.join(measured)}: a time is measured anew every time", key)
@@ -81,21 +92,22 @@ def decide(
     return Decision(False, why, key)
 
 
-def offer_job(directory: RunDirectory) -> None:
-    """File a run that passed whole on the GPU that it required, for later decisions."""
+def offer_job(directory: RunDirectory, today: date | None = None) -> None:
+    """File a run that passed whole on the GPU that it required, for later decisions.
+
+    One under variables of its remote is not: a later job's host may have others, or none.
+    """
     run = directory.run
     if not (run.require_device and run.state == "finished" and run.purpose is Purpose.TEST):
         return
     gpu = run.host.gpu.get("name", "") if run.host is not None else ""
     known = run.host is not None and gpu == run.require_device
-    ran = [s for s in run.stages if s.kind.on_host]
-    if not known or run.missing or run.fault or run.reused or not ran:
+    if not known or run.missing or run.fault or run.reused:
         return
-    if report.run_outcome(run) is not Outcome.PASS or any(
-        (s.device, s.machine) != (DeviceKind.GPU, gpu) for s in ran
-    ):
+    if (run.remote is not None and run.remote.env) or not _passed_whole(run, gpu):
         return
-    key = _key(run.kernel, run.plan, tuple(directory.builds), gpu)
+    files = run.provenance.files
+    key = _key(run.kernel, run.plan, tuple(directory.builds), files, gpu, today)
     passed = PassedJob(
         key=key,
         run=run.id,
@@ -107,16 +119,41 @@ def offer_job(directory: RunDirectory) -> None:
     rundir.write_atomic(directory.root / PASSED / f"{key}.json", serialization.to_json(passed))
 
 
-def _key(kernel: Kernel, plan: Plan, builds: Iterable[Build], gpu: str) -> str:
+def _passed_whole(run: Run, gpu: str) -> bool:
+    """Return whether each stage of the plan passed on the GPU: a pass of the others, with a tool
+    that was not there and so skipped, is a pass of the run and not of all that is asked.
+    """
+    ran = [s for s in run.stages if s.kind.on_host]
+    return (
+        report.run_outcome(run) is Outcome.PASS
+        and bool(ran)
+        and {s.name for s in ran} == {s.name for s in run.plan.on_host}
+        and all((s.device, s.machine) == (DeviceKind.GPU, gpu) for s in ran)
+        and all(s.verdict.outcome is Outcome.PASS for s in ran)
+        and all(all_passed(s) for s in ran if s.kind in KINDS)
+    )
+
+
+def _key(
+    kernel: Kernel,
+    plan: Plan,
+    builds: Iterable[Build],
+    files: Mapping[str, str],
+    gpu: str,
+    today: date | None,
+) -> str:
+    today = today or datetime.now(UTC).date()
     sanitized = any(s.kind is StageKind.SANITIZER for s in plan.stages)
     depends = {
         "kernel": asdict(kernel),
+        "accepted": [asdict(entry) for entry in kernel.accepted if today <= entry.expires],
+        "files": dict(files),
         "stages": [asdict(s) for s in plan.stages if not s.kind.static],
-        "builds": {
-            f"{b.kernel}-{b.arch}-{b.variant}": [b.key, *_device_code(b)]
+        "builds": sorted(
+            [b.kernel, b.arch, b.variant, b.key, *_device_code(b)]
             for b in builds
             if sanitized or b.kernel != SELFTEST
-        },
+        ),
         "gpu": gpu,
         "package": package_digest(),
     }

@@ -124,7 +124,11 @@ def offer_passed(directory: RunDirectory) -> None:
     if run.state != "finished" or run.missing:
         return
     for record in run.stages:
-        if (key := run.stage_keys.get(record.name)) and _passed(record) and not record.reused_from:
+        if (
+            (key := run.stage_keys.get(record.name))
+            and all_passed(record)
+            and not record.reused_from
+        ):
             entry = serialization.to_json(PassedStage(run.id, record.name))
             rundir.write_atomic(directory.root / PASSED / f"{key}.json", entry)
 
@@ -190,7 +194,7 @@ class _Earlier:
             record = judge_stage(earlier, stage)
         finally:
             earlier.run = then
-        if not _passed(record):
+        if not all_passed(record):
             raise ProtocolError(f"judged by today's standards {entry.run} has no pass of it")
         return _reused(earlier, stage.name)
 
@@ -209,7 +213,8 @@ def _reused(earlier: RunDirectory, name: str) -> Reused:
     )
 
 
-def _passed(record: StageRecord) -> bool:
+def all_passed(record: StageRecord) -> bool:
+    """Return whether a stage and each of its checks passed; without one it has shown nothing."""
     verdicts = (record.verdict, *(check.verdict for check in record.checks))
     return bool(record.checks) and all(v.outcome is Outcome.PASS for v in verdicts)
 

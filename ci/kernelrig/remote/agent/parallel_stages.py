@@ -142,7 +142,7 @@ class ParallelStages:
 
     def check_silent(self, worker: StageWorker) -> None:
         limit = min(self.silent_s, STOPPED_S) if self.told else self.silent_s
-        if time.monotonic() - worker.heard <= limit:
+        if self.looked - worker.heard <= limit:  # a pause since then is seen at the next look
             return
         worker.kill()
         self.end(worker, f"gave no sign of life for {limit:g} s")

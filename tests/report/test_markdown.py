@@ -128,3 +128,17 @@ def test_a_summary_says_that_times_were_measured_beside_other_gpus_in_use() -> N
     assert run.host is not None
     shares = replace(run, host=replace(run.host, shared_power=True))
     assert "shared power: other GPUs of the host could be in use" in render_summary(shares)
+
+
+def test_a_summary_says_on_which_of_several_gpus_each_stage_ran() -> None:
+    run = replace(runs.ALL["pass"], gpu_busy=GpuBusy(20.0, 19.5, 15.6))
+    ran = [s for s in run.stages if s.commands]
+    gpus = {s.name: f"GPU-{i % 2}" for i, s in enumerate(ran)}
+    spread = replace(run, stages=tuple(replace(s, gpu=gpus.get(s.name, "")) for s in run.stages))
+    (line,) = (said for said in render_summary(spread).splitlines() if "ran on" in said)
+    for number in range(2):
+        names = ", ".join(s.name for s in ran[number::2])
+        assert f"{names} on GPU-{number}," in line
+    assert "the first GPU busy 80%" in line
+    one = replace(run, stages=tuple(replace(s, gpu="GPU-0") for s in run.stages))
+    assert "GPU-0" not in render_summary(one)

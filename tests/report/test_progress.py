@@ -12,6 +12,7 @@ from kernelrig.report.follow import Follower, progress_line
     ("event", "line"),
     [
         ({"event": "stage_started", "stage": "smoke"}, "smoke: started"),
+        ({"event": "stage_started", "stage": "b", "gpu": "GPU-1"}, "b: started on GPU-1"),
         (
             {
                 "event": "command_ended",
@@ -101,3 +102,17 @@ def test_a_host_that_starts_stages_without_end_occupies_one_thread() -> None:
         while threading.active_count() > before + 1 and time.monotonic() < limit:
             time.sleep(0.01)
         assert threading.active_count() <= before + 1
+
+
+def test_stages_on_gpus_without_end_occupy_a_thread_for_each_gpu_that_a_host_may_have() -> None:
+    before = threading.active_count()
+    with Follower() as follow:
+        for number in range(50):
+            follow({"event": "stage_started", "stage": f"s{number}", "gpu": f"GPU-{number}"})
+        assert threading.active_count() <= before + 16
+        for number in range(50):
+            follow({"event": "stage_ended", "stage": f"s{number}"})
+        limit = time.monotonic() + 10
+        while threading.active_count() > before and time.monotonic() < limit:
+            time.sleep(0.01)
+        assert threading.active_count() <= before

@@ -26,7 +26,7 @@ from kernelrig.emu.observe.order_check import Access, OrderCheck
 from kernelrig.emu.observe.readers import BITS
 from kernelrig.emu.observe.regions import Regions
 from kernelrig.emu.observe.release_acquire import Sync
-from kernelrig.emu.observe.shadow import UNORDERED, Region, Where
+from kernelrig.emu.observe.shadow import UNORDERED, Before, Region, Where
 from kernelrig.emu.observe.view_changes import free_columns
 
 MOST_WRONG = 4096
@@ -341,7 +341,7 @@ class AccessCheck(Hooks):
         strict = judge
         if access.level or watch is not None:
             strict = OrderCheck(records, access, piece, 0, several=self.several)
-        before: tuple[Array, Array] | None = None
+        before: Before | None = None
         if not access.write:
             wrong = region.read(granules, codes, own, judge, strict)
         elif access.level:
@@ -350,9 +350,7 @@ class AccessCheck(Hooks):
             codes = np.broadcast_to(np.asarray(codes, np.int32), granules.shape)
             wrong = region.write_strongly(granules, codes, own, judge, strict)
         else:
-            if not access.operation and not isinstance(granules, slice):
-                before = region.before(granules)
-            wrong = region.write(granules, codes, own, judge)
+            wrong, before = region.write(granules, codes, own, judge)
         if wrong and one >= 0 and not access.operation:
             wrong = [each for each in wrong if not self.chains.is_observed(access, one, each[0])]
         if wrong:

@@ -12,7 +12,9 @@ suffice, MOST_READERS at most).
 
 Strong accesses (atomics, relaxed and stronger loads and stores) do not race with one another (PTX
 ISA 8.7, morally strong), but with weak ones they do. So a strong write that is not ordered behind
-earlier strong ones does not replace them: they stay among the reads (`write_strongly`).
+earlier strong ones does not replace them: they stay among the reads (`write_strongly`). Nor does it
+replace weak ones that it is ordered behind: the next strong access must be behind those, too, and
+need not be behind this write.
 """
 
 from __future__ import annotations
@@ -54,6 +56,8 @@ Where = Array | slice
 """Granules, each once."""
 Wrong = list[tuple[int, int]]
 """Codes, each with the number of a granule among those accessed; a code once."""
+Before = tuple[Array, Array]
+"""The reads and the write of granules, as they were."""
 
 
 class Region:
@@ -127,48 +131,43 @@ class Region:
             return slice(int(granules[0]), int(granules[0]) + len(starts) * each)
         return self.granules(starts, size)[0]
 
-    def write(self, where: Where, codes: Array | int, own: Array | int, judge: Judge) -> Wrong:
-        """Note a write of these granules, and return what is not ordered before it.
+    def write(
+        self, where: Where, codes: Array | int, own: Array | int, judge: Judge
+    ) -> tuple[Wrong, Before]:
+        """Note a write of these granules, and return what is not ordered before it, and what was
+        there: views of it, where `where` is a slice.
 
         Where it has been read since, a write before is ordered by way of that read: a completion
         says nothing of what came before its operation, but order is transitive. A strong read may
         itself be unordered, and proves nothing.
         """
         read = self._plain_reads(where, judge)
-        rows = self.reads[where]
+        rows, old = self.reads[where], self.writes[where]
         # Without reads since, the earlier write itself must be ordered before this one.
         if not rows.any():
+            wrong = _wrong(old, own, judge) if read is None else _wrong_of(old, own, judge, ~read)
+        else:
+            wrong = _wrong_rows(rows, own, judge)
+            unread = self._unread(rows, old)
             if read is not None:
-                return self._write_unread(where, codes, own, judge, ~read)
-            wrong = _wrong(self.writes[where], own, judge)
-            self.writes[where] = codes
-            return wrong
-        wrong = _wrong_rows(rows, own, judge)
-        # A weak read was checked against the write before it when it came, so a granule with one
-        # needs no second look at that write.
+                unread &= ~read
+            wrong += _wrong_of(old, own, judge, unread)
+            self.reads[where] = 0
+        self.writes[where] = codes
+        return wrong, (rows, old)
+
+    def _unread(self, rows: Array, old: Array) -> Array:
+        """Say which granules no weak read is of since the write `old`.
+
+        Such a read was checked against that write when it came, so that the write needs no second
+        look. Those of before a strong write stay in the shadow: their records are older.
+        """
         weak = rows != 0
         if self.strong:
-            number = rows >> LANE_BITS
+            number, last = rows >> LANE_BITS, old >> LANE_BITS
             weak &= self.records.level[number] + self.records.write[number] == 0
-        unread = ~weak.any(axis=1)
-        if read is not None:
-            unread &= ~read
-        wrong += self._write_unread(where, codes, own, judge, unread)
-        self.reads[where] = 0
-        return wrong
-
-    def _write_unread(
-        self, where: Where, codes: Array | int, own: Array | int, judge: Judge, unread: Array
-    ) -> Wrong:
-        """Note a write, and return what of the `unread` is not ordered before it."""
-        wrong: Wrong = []
-        if unread.any():
-            back = np.flatnonzero(unread)
-            each = own if isinstance(own, int) else own[unread]
-            found = _wrong(self.writes[where][unread], each, judge)
-            wrong = [(code, int(back[i])) for code, i in found]
-        self.writes[where] = codes
-        return wrong
+            weak &= (self.records.level[last] == 0)[:, None] | (number > last[:, None])
+        return np.asarray(~weak.any(axis=1))
 
     def _plain_reads(self, where: Where, judge: Judge) -> Array | None:
         """Say which granules `readers` had, None for none; of those unordered make codes."""
@@ -185,32 +184,36 @@ class Region:
         self, where: Array, codes: Array, own: Array | int, judge: Judge, strict: Judge
     ) -> Wrong:
         """As `write`, but strong accesses that are not ordered before this one stay: they race with
-        none another, and with weak ones all of them may.
+        none another, and with weak ones all of them may. So do weak accesses.
         """
         self.strong = True
         # The cheap form of reads has no room for strong writes beside them: give it up here.
         self._plain_reads(where, UNORDERED)
-        before = self.before(where)
-        wrong = self.write(where, codes, own, judge)
+        wrong, before = self.write(where, codes, own, judge)
         # `strict` knows no moral strength: what it finds unordered has to stay visible to later
         # weak accesses, though it does not race with this one.
-        self.keep(where, before, own, strict)
+        self.keep(where, before, own, strict, weak=True)
         return wrong
 
-    def before(self, where: Array) -> tuple[Array, Array]:
-        """Return the reads and the write of these granules, as they are now."""
-        return self.reads[where].copy(), self.writes[where].copy()
-
     def keep(
-        self, where: Array, before: tuple[Array, Array], own: Array | int, judge: Judge
+        self, where: Array, before: Before, own: Array | int, judge: Judge, *, weak: bool = False
     ) -> None:
-        """Let what was there `before` a write, and is not ordered before it, stay beside it."""
+        """Let what was there `before` a write, and is not ordered before it, stay beside it; with
+        `weak` what is weak, too.
+        """
         self.strong = True
         rows, old = before
-        rows[~_spread(rows, own, judge)] = 0
+        last = judge(old, own)
+        stay = np.zeros(len(old), np.bool_) if last is None else last
+        unordered = _spread(rows, own, judge)
+        if weak:
+            level = self.records.level
+            stay |= (old != 0) & (level[old >> LANE_BITS] == 0)
+            unordered |= (rows != 0) & (level[rows >> LANE_BITS] == 0)
+        stay &= self._unread(rows, old)
+        rows[~unordered] = 0
         self.reads[where] = rows
-        stay = judge(old, own)
-        if stay is not None:
+        if stay.any():
             rows = rows[stay]
             self._put(where[stay], old[stay], rows, rows == 0)
 
@@ -291,8 +294,10 @@ class Region:
             return
         if self.reads.shape[1] < MOST_READERS:
             self.reads = np.concatenate((self.reads, np.zeros_like(self.reads)), axis=1)
-        slot = (self.reads[where[left]] == 0).argmax(axis=1)
-        self.reads[where[left], slot] = codes[left]
+        free = self.reads[where[left]] == 0
+        # Of more than there is room for, the latest make room: what stays beside writes is older.
+        free[:, -1] = True
+        self.reads[where[left], free.argmax(axis=1)] = codes[left]
 
     def _merge(self, where: Array, codes: Array, rows: Array) -> Array:
         """Make one record of reads by lanes of one warp at one time; return what is left."""
@@ -334,6 +339,15 @@ def _wrong(codes: Array, own: Array | int, judge: Judge) -> Wrong:
     where = np.flatnonzero(bad)
     found, first = np.unique(codes[where], return_index=True)
     return [(int(c), int(where[i])) for c, i in zip(found, first, strict=True)]
+
+
+def _wrong_of(codes: Array, own: Array | int, judge: Judge, some: Array) -> Wrong:
+    """Return what `judge` says of some of the codes."""
+    if not some.any():
+        return []
+    each = own if isinstance(own, int) else own[some]
+    back = np.flatnonzero(some)
+    return [(code, int(back[i])) for code, i in _wrong(codes[some], each, judge)]
 
 
 def _wrong_rows(rows: Array, own: Array | int, judge: Judge) -> Wrong:

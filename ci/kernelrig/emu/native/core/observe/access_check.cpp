@@ -406,8 +406,7 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
   } else if (access.level) {
     region.write_strongly(where, codes, own, order, strict, wrong_);
   } else {
-    if (kept) region.before(where, before_);
-    region.write(where, codes, own, order, wrong_);
+    region.write(where, codes, own, order, wrong_, kept ? &before_ : nullptr);
   }
   if (one >= 0 && !access.operation)
     wrong_.erase(std::remove_if(wrong_.begin(), wrong_.end(),

@@ -95,12 +95,8 @@ bool Region::write_plainly(Runs runs, Code code, int own, const OrderCheck& chec
     if (plain.is(written[0]) && all_are(written, each, written[0])) continue;
     for (size_t i = 0; i < each; ++i) {
       if (plain.is(written[i])) continue;
-      bool weak = readers && readers->used && readers->has(first + i);
-      for (size_t slot = 0; slot < slots_ && !weak; ++slot) {
-        const Code by = read[i * slots_ + slot];
-        weak = by && !(strong_ && records_.of(by).level + records_.of(by).write);
-      }
-      if (!weak) return false;
+      if (readers && readers->used && readers->has(first + i)) continue;
+      if (is_unread(read + i * slots_, written[i])) return false;
     }
   }
   if (readers && readers->used) readers->forget(runs);

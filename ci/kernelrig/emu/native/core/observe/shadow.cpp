@@ -205,38 +205,47 @@ bool Region::unordered_rows(const std::vector<Code>& rows, Own own, const OrderC
 // Where a granule has been read since, a write before is ordered by way of that read: a completion
 // says nothing of what came before its operation, but order is transitive. A strong read may itself
 // be unordered, and proves nothing.
-void Region::write(Where where, Codes codes, Own own, const OrderCheck& check, Wrong& wrong) {
+void Region::write(Where where, Codes codes, Own own, const OrderCheck& check, Wrong& wrong,
+                   Before* kept) {
   static thread_local std::vector<uint8_t> read, bad;
-  static thread_local std::vector<Code> rows, old;
+  static thread_local Before here;
   static thread_local std::vector<size_t> unread;
   const bool had = plain_reads(where, check, read);
+  auto& [rows, copy] = kept ? *kept : here;
   const bool noted = copy_rows(where, rows);
+  const Code* old = gather(writes_, where, copy);
+  if (kept && old != copy.data()) copy.assign(old, old + where.count);
   if (!noted && !had) {
     // Without reads since, the earlier write itself must be ordered before this one.
     bad.resize(where.count);
-    const Code* before = gather(writes_, where, old);
-    if (check.unordered(before, where.count, own, bad.data()))
-      collect(before, where.count, bad.data(), 1, wrong);
+    if (check.unordered(old, where.count, own, bad.data()))
+      collect(old, where.count, bad.data(), 1, wrong);
     set(writes_, where, codes);
     return;
   }
   if (noted && unordered_rows(rows, own, check, bad))
     collect(rows.data(), rows.size(), bad.data(), slots_, wrong);
-  // A weak read was checked against the write before it when it came, so a granule with one needs
-  // no second look at that write.
   unread.clear();
-  for (size_t i = 0; i < where.count; ++i) {
-    bool weak = had && read[i];
-    for (size_t slot = 0; slot < slots_ && !weak; ++slot) {
-      const Code code = rows[i * slots_ + slot];
-      weak = code && !(strong_ && records_.of(code).level + records_.of(code).write);
-    }
-    if (!weak) unread.push_back(i);
-  }
+  for (size_t i = 0; i < where.count; ++i)
+    if (!(had && read[i]) && is_unread(rows.data() + i * slots_, old[i])) unread.push_back(i);
   write_unread(where, codes, own, check, unread, wrong);
   if (noted)
     for (size_t i = 0; i < where.count; ++i)
       std::fill_n(reads_.data() + where[i] * slots_, slots_, 0);
+}
+
+// Whether no weak read is of a granule since its last write `old`. Such a read was checked against
+// that write when it came, so that the write needs no second look. Those of before a strong write
+// stay in the shadow: their records are older.
+bool Region::is_unread(const Code* row, Code old) const {
+  const bool of_any_age = !strong_ || !records_.of(old).level;
+  for (size_t slot = 0; slot < slots_; ++slot) {
+    const Code code = row[slot];
+    if (!code) continue;
+    if (strong_ && records_.of(code).level + records_.of(code).write) continue;
+    if (of_any_age || code >> LANE_BITS > old >> LANE_BITS) return false;
+  }
+  return true;
 }
 
 void Region::write_unread(Where where, Codes codes, Own own, const OrderCheck& check,
@@ -288,38 +297,34 @@ bool Region::plain_reads(Where where, const OrderCheck& check, std::vector<uint8
 }
 
 // As `write`, but strong accesses that are not ordered before this one stay: they race with none
-// another, and with weak ones all of them may.
+// another, and with weak ones all of them may. So do weak accesses: the next strong one need not be
+// ordered behind this write, but must be behind those.
 void Region::write_strongly(Where where, Codes codes, Own own, const OrderCheck& check,
                             const OrderCheck& strict, Wrong& wrong) {
   strong_ = true;
   // The cheap form of reads has no room for strong writes beside them: give it up here.
   std::vector<uint8_t> read;
   plain_reads(where, OrderCheck(records_), read);
-  Before were;
-  before(where, were);
-  write(where, codes, own, check, wrong);
+  static thread_local Before were;
+  write(where, codes, own, check, wrong, &were);
   // `strict` knows no moral strength: what it finds unordered has to stay visible to later weak
   // accesses, though it does not race with this one.
-  keep(where, were, own, strict);
+  keep(where, were, own, strict, true);
 }
 
-void Region::before(Where where, Before& before) const {
-  copy_rows(where, before.rows);
-  before.old.resize(where.count);
-  for (size_t i = 0; i < where.count; ++i) before.old[i] = writes_[where[i]];
-}
-
-void Region::keep(Where where, Before& before, Own own, const OrderCheck& check) {
+void Region::keep(Where where, Before& before, Own own, const OrderCheck& check, bool weak) {
   strong_ = true;
   auto& [rows, old] = before;
-  std::vector<uint8_t> bad;
+  const auto is_weak = [&](Code code) { return weak && code && !records_.of(code).level; };
+  std::vector<uint8_t> bad, stay(where.count);
+  const bool late = check.unordered(old.data(), old.size(), own, stay.data());
+  for (size_t i = 0; i < where.count; ++i)
+    stay[i] = ((late && stay[i]) || is_weak(old[i])) && is_unread(rows.data() + i * slots_, old[i]);
   const bool any = unordered_rows(rows, own, check, bad);
   for (size_t i = 0; i < rows.size(); ++i)
-    if (!any || !bad[i]) rows[i] = 0;
+    if (!(any && bad[i]) && !is_weak(rows[i])) rows[i] = 0;
   for (size_t i = 0; i < where.count; ++i)
     std::copy_n(rows.data() + i * slots_, slots_, reads_.data() + where[i] * slots_);
-  std::vector<uint8_t> stay(where.count);
-  if (!check.unordered(old.data(), old.size(), own, stay.data())) return;
   std::vector<size_t> granules;
   std::vector<Code> kept, beside;
   for (size_t i = 0; i < where.count; ++i) {
@@ -328,6 +333,7 @@ void Region::keep(Where where, Before& before, Own own, const OrderCheck& check)
     kept.push_back(old[i]);
     for (size_t slot = 0; slot < slots_; ++slot) beside.push_back(rows[i * slots_ + slot]);
   }
+  if (granules.empty()) return;
   std::vector<uint8_t> free;
   for (const Code code : beside) free.push_back(code == 0);
   put(granules, kept, beside, free);
@@ -445,7 +451,8 @@ void Region::put(const std::vector<size_t>& where, const std::vector<Code>& code
   for (const size_t i : left) {
     const Code* row = reads_.data() + granules[i] * slots_;
     const Code* found = std::find(row, row + slots_, 0);
-    into.push_back(found == row + slots_ ? 0 : size_t(found - row));
+    // Of more than there is room for, the latest make room: what stays beside writes is older.
+    into.push_back(std::min(size_t(found - row), slots_ - 1));
   }
   for (size_t i = 0; i < left.size(); ++i)
     reads_[granules[left[i]] * slots_ + into[i]] = made[left[i]];

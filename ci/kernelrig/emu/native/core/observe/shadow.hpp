@@ -75,16 +75,17 @@ class Region {
   // what stays in the shadow, `check` what is a race.
   void read(Where where, Codes codes, Own own, const OrderCheck& check,
             const OrderCheck& strict, Wrong& wrong);
-  void write(Where where, Codes codes, Own own, const OrderCheck& check, Wrong& wrong);
-  void write_strongly(Where where, Codes codes, Own own, const OrderCheck& check,
-                      const OrderCheck& strict, Wrong& wrong);
-  // The reads and writes of these granules, as they are now.
+  // The reads and writes of granules, as they were before a write: `kept` takes them.
   struct Before {
     std::vector<Code> rows, old;
   };
-  void before(Where where, Before& before) const;
-  // Lets what was there before a write, and is not ordered before it, stay beside it.
-  void keep(Where where, Before& before, Own own, const OrderCheck& check);
+  void write(Where where, Codes codes, Own own, const OrderCheck& check, Wrong& wrong,
+             Before* kept = nullptr);
+  void write_strongly(Where where, Codes codes, Own own, const OrderCheck& check,
+                      const OrderCheck& strict, Wrong& wrong);
+  // Lets what was there before a write, and is not ordered before it, stay beside it; with `weak`
+  // what is weak, too.
+  void keep(Where where, Before& before, Own own, const OrderCheck& check, bool weak = false);
   // The same of an operation, by the code `code` of the column `own`, where one look shows that all
   // before it is ordered and there is nothing to say; where not (false), all of it is still to enter.
   bool read_plainly(Runs runs, Code code, int own, const OrderCheck& check);
@@ -98,6 +99,7 @@ class Region {
   int fit(const int64_t* starts, size_t count, int size, bool aligned);
   void refine(int shift);
   void follow();  // what is new in the partition
+  bool is_unread(const Code* row, Code old) const;
   bool plain_reads(Where where, const OrderCheck& check, std::vector<uint8_t>& read);
   void write_unread(Where where, Codes codes, Own own, const OrderCheck& check,
                     const std::vector<size_t>& unread, Wrong& wrong);

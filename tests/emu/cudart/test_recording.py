@@ -122,6 +122,26 @@ def test_launches_that_are_asked_for_are_recorded_with_what_the_others_wrote(
     assert left.tolist() == [1 + 5.0 * i for i in range(300)]
 
 
+@pytest.mark.parametrize("launch", [0, 2])
+def test_what_ctas_that_were_not_run_would_have_written_is_no_error_of_a_replay(
+    launch: int, tmp_path: Path, cuda_toolchain: Toolchain
+) -> None:
+    folder = tmp_path / "made"
+    with Recorder(folder, "features.cu", SCHEDULES, 0) as recorder:
+        ran = run_compiled("features", cuda_toolchain, "launches", ctas=1, launch=launch,
+                           witness=recorder)  # fmt: skip
+        recorder.finish()
+    again = replayed(folder)
+    assert (again.exit_code, len(again.launches)) == (0, 1 if launch else 2)
+    assert [f.severity for f in again.launches[-1].findings] == ["warning"]
+    assert comparable(again.launches[-1]) == comparable(ran.run.launches[-1])
+    changed(folder, launches=[
+        {k: v for k, v in one.items() if k not in ("ctas", "incomplete", "left")}
+        for one in json.loads((folder / FILE).read_text())["launches"][-1:]
+    ])  # fmt: skip
+    assert replayed(folder).exit_code == 1, "of a whole grid it is an error"
+
+
 def test_of_a_large_allocation_the_parts_that_were_read_are_kept(
     tmp_path: Path, cuda_toolchain: Toolchain
 ) -> None:

@@ -102,7 +102,8 @@ class SeenLaunch:
     """What a witness is told of a launch that has been emulated, before its changes are made.
 
     `accessed` says of each page of device memory whether some schedule read or wrote it, `changes`
-    are those of the first one, and `findings` those of all.
+    are those of the first one, and `findings` those of all. `incomplete`: of a launch before, a
+    part was run.
     """
 
     number: int
@@ -114,6 +115,7 @@ class SeenLaunch:
     accessed: NDArray[np.bool_]
     changes: list[Change]
     findings: tuple[Finding, ...]
+    incomplete: bool
 
 
 class Witness(Protocol):
@@ -188,7 +190,7 @@ def run_launch(
     told = witness if observed else None
     seen = SeenLaunch(
         number, place, function, asked, ctas, memory, _accessed(arena, left), left[0].changes,
-        findings,
+        findings, incomplete,
     )  # fmt: skip
     if told:
         told.seen(seen)

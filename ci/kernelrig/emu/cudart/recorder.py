@@ -144,11 +144,13 @@ class Recorder:
             "dynamic_smem_bytes": asked.dynamic_shared_bytes,
             "cooperative": asked.cooperative,
             "ctas": launch.ctas,
+            "incomplete": launch.incomplete,
             "args": args,
             "before": before,
             "left": self._left(launch),
         }
-        empty = {"cooperative": False, "ctas": 0, "before": {}, "dynamic_smem_bytes": 0}
+        empty = {"ctas": 0, "before": {}, "dynamic_smem_bytes": 0}
+        empty |= dict.fromkeys(("cooperative", "incomplete"), False)
         self._launches.append({k: v for k, v in said.items() if empty.get(k) != v})
 
     def applied(self, launch: SeenLaunch) -> None:

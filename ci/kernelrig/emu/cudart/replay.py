@@ -238,7 +238,10 @@ class _Session:
         )
         number = launch.number or self._at
         how = replace(self._how, ctas=launch.ctas)
-        return run_launch(number, launch.place, function, asked, self.memory, how, self._say, self)
+        return run_launch(
+            number, launch.place, function, asked, self.memory, how, self._say, self,
+            incomplete=launch.incomplete or any(before.ctas for before in self.launches),
+        )  # fmt: skip
 
     def _require(self, launch: SequenceLaunch, addresses: Mapping[str, int]) -> None:
         """Raises ConfigError: an argument names a buffer that is not there at this launch."""

@@ -94,8 +94,9 @@ class SequenceModule:
 
 @dataclass(frozen=True, slots=True)
 class SequenceLaunch:
-    """A launch. `ctas` is how many of the grid's first CTAs are run, 0 for all; `before` what the
-    host, or a launch that is not here, had written since the launch before.
+    """A launch. `ctas` is how many of the grid's first CTAs are run, 0 for all; `incomplete` says
+    that of a launch before, which may not be here, a part was run; `before` is what the host, or a
+    launch that is not here, had written since the launch before.
 
     `left` has the hash of what the first schedule wrote when it was recorded, by buffer; `number`
     and `place` are the program's.
@@ -110,6 +111,7 @@ class SequenceLaunch:
     dynamic_smem_bytes: int = 0
     cooperative: bool = False
     ctas: int = 0
+    incomplete: bool = False
     before: dict[str, tuple[Content, ...]] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
     number: int = 0

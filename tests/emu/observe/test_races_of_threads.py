@@ -420,24 +420,6 @@ def test_the_last_of_a_grid_reads_what_all_have_written() -> None:
     assert play.kinds == []
 
 
-def test_sequential_fences_order_in_the_order_of_execution() -> None:
-    play = Play(ctas=2, warps=1)
-    play.store((0, 0), 0, space="global")
-    play.tell("fenced", (0, 0), "sc", "gpu")
-    play.tell("fenced", (1, 0), "sc", "gpu")
-    play.load((1, 0), 0, space="global")
-    assert play.kinds == []
-
-
-def test_sequential_fences_of_cta_scope_order_no_other_cta() -> None:
-    play = Play(ctas=2, warps=1)
-    play.store((0, 0), 0, space="global")
-    play.tell("fenced", (0, 0), "sc", "cta")
-    play.tell("fenced", (1, 0), "sc", "gpu")
-    play.load((1, 0), 0, space="global")
-    assert play.kinds == ["race"]
-
-
 def test_waves_are_in_no_order() -> None:
     play = Play(warps=1)
     play.store((0, 0), 0, space="global")

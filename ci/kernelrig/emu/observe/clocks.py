@@ -39,6 +39,8 @@ instructions are ordered by their own fences (9.7.16.6). Each row is one kind of
     DIRECT    operations whose completion a thread of this CTA has waited for itself
     PERFORMED what a fence of gpu scope, or a release, made others see, and a relaxed access of this
               thread, or of one that it is ordered behind, came after: no order by PTX's text
+    SEQUENTIAL what was before a fence.sc of gpu scope that this thread, or one whose strong access
+              it observed, came after: the next fence.sc takes it
 
 What is known of a cluster is an array (ROWS, columns). Arrays are never written once another view
 may hold them: lanes of a warp that know the same share one `View`, which is nearly always one for
@@ -56,8 +58,8 @@ import numpy as np
 from kernelrig.emu.machine.findings import Wait
 from kernelrig.emu.numerics.arrays import LANES, Array
 
-SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED = range(7)
-ROWS = 7
+SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL = range(8)
+ROWS = 8
 FIRST_OPERATIONS = 256
 MOST_OPERATIONS = 8192
 """Columns of operations in a cluster, unless more are in flight at once."""
@@ -177,7 +179,8 @@ class Fenced:
 class View:
     """What some lanes know. `shared`, `global_` and `ordered` are the times at which each of them
     fenced its own accesses last: what it knows of itself, and not of the lanes that share the view;
-    `performed` is the same of its last release fence of gpu scope.
+    `performed` is the same of its last release fence of gpu scope, `sequential` of its last
+    fence.sc of that scope.
     `copied` is up to when it has waited for its own copies; `copied_shared` and `copied_global` are
     the same at its last proxy fence.
 
@@ -190,6 +193,7 @@ class View:
     global_: int = 0
     ordered: int = 0
     performed: int = 0
+    sequential: int = 0
     copied: int = 0
     copied_shared: int = 0
     copied_global: int = 0
@@ -275,6 +279,8 @@ class Warp:
             clock[ORDERED, where] = np.maximum(clock[ORDERED, where], view.ordered)
         if view.performed:
             clock[PERFORMED, where] = np.maximum(clock[PERFORMED, where], view.performed)
+        if view.sequential:
+            clock[SEQUENTIAL, where] = np.maximum(clock[SEQUENTIAL, where], view.sequential)
         if view.copied:
             own: Any = self._where(lanes, self.cluster.copies)
             for row, until in (
@@ -292,15 +298,28 @@ class Warp:
             row[where] = np.maximum(row[where], view.ordered)
         return row
 
-    def performed(self, lanes: int, view: View, *, releases: bool) -> Known:
-        """Return what others may see once they see a strong write of `lanes`: in PERFORMED."""
-        found: Known = {}
+    def performed(self, lanes: int, view: View, *, releases: bool) -> tuple[Known, Known]:
+        """Return what others may see once they see a strong write of `lanes`, in PERFORMED; and
+        what a fence.sc of theirs orders then, in SEQUENTIAL.
+        """
+        seen: Known = {}
+        fenced: Known = {}
         for cluster, clock in self.published(lanes, view).items():
             row = np.maximum(clock[PERFORMED], clock[SAME]) if releases else clock[PERFORMED]
-            if row.any():
-                found[cluster] = np.zeros_like(clock)
-                found[cluster][PERFORMED] = row
-        return found
+            for found, at, times in (
+                (seen, PERFORMED, row), (fenced, SEQUENTIAL, clock[SEQUENTIAL])
+            ):  # fmt: skip
+                if times.any():
+                    found[cluster] = np.zeros_like(clock)
+                    found[cluster][at] = times
+        return seen, fenced
+
+    def has_fenced(self, bits: int) -> bool:
+        """Say whether some of these lanes, or threads before them, have fenced for all."""
+        return any(
+            view.fenced or any(clock[PERFORMED].any() for clock in view.known.values())
+            for _, view in self.parts(bits)
+        )
 
     def _where(self, lanes: int, base: int = 0) -> slice | list[int]:
         first = base + self.column

@@ -30,7 +30,7 @@ class Races(AccessCheck):
         self.wave = 0
         self.phases: dict[tuple[int, int], tuple[Barrier | None, dict[int, Sync]]] = {}
         self.instances: OrderedDict[object, Sync] = OrderedDict()
-        self.sequential = Sync()  # of fence.sc
+        self.sequential = Sync()  # of fence.sc, for the CTA and the cluster
 
     def started(self, machine: Machine) -> None:
         self.wave += 1
@@ -131,13 +131,19 @@ class Races(AccessCheck):
         for warp, bits in self._of(batch, mask):
             if sem != "release":
                 warp.change(bits, view_changes.acquire_fence(level))
-            # fence.sc is an acquire and a release on one variable that all such fences share.
-            if sem == "sc":  # in the order of execution, PTX 8.9.3
-                acquire(warp, bits, self.sequential, "acquire", level)
-                release(warp, bits, self.sequential, "release", level)
+            # Of two fence.sc either may come first, unless what strong accesses saw forbids it (PTX
+            # 8.9.3). Within a cluster they have the order of execution instead: each is an acquire
+            # and a release on one variable that all of them share.
+            if sem == "sc":
+                near = min(level, LEVELS["cluster"])
+                acquire(warp, bits, self.sequential, "acquire", near)
+                if level > near:
+                    warp.change(bits, view_changes.sequential_fence())
+                release(warp, bits, self.sequential, "release", near)
                 warp.tick()
             if sem != "acquire":
-                warp.change(bits, view_changes.release_fence(warp, level))
+                change = view_changes.release_fence(warp, level, sequential=sem == "sc")
+                warp.change(bits, change)
                 warp.tick()
 
     def proxy_fenced(self, batch: WarpBatch, mask: Mask, space: str) -> None:
@@ -227,7 +233,7 @@ class Races(AccessCheck):
                 self.variables.pop(key, None)
             if not ((atomic and level >= LEVELS["gpu"]) or shared):
                 self.chains.breaks(key[1])
-            if releases or any(view.fenced for _, view in warp.parts(bits)):
+            if releases or warp.has_fenced(bits):
                 sync = self.variables.setdefault(key, Sync())
                 release(warp, bits, sync, "release" if releases else "relaxed", level)
                 if level >= LEVELS["gpu"]:

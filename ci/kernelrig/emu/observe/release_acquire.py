@@ -37,10 +37,11 @@ class Sync:
     for its cluster if both scopes include it, `far` for all. `ended` are completions of
     operations: they reach any scope (complete_tx is release.cluster). `order` is that of tcgen05
     operations, which relaxed arrivals carry too. `performed`, of a variable alone, is what a
-    relaxed read of it comes after on hardware: it acquires nothing by the text.
+    relaxed read of it comes after on hardware: it acquires nothing by the text; `sequential` is
+    what a fence.sc behind any read of it takes.
     """
 
-    __slots__ = ("ended", "far", "near", "order", "performed", "wide")
+    __slots__ = ("ended", "far", "near", "order", "performed", "sequential", "wide")
 
     def __init__(self) -> None:
         self.near: dict[int, Known] = {}
@@ -49,6 +50,7 @@ class Sync:
         self.ended: Known = {}
         self.order: dict[int, Array] = {}
         self.performed: Known = {}
+        self.sequential: Known = {}
 
     def publish(self, warp: Warp, known: Known, level: int) -> None:
         self.near[warp.cta] = join(self.near.get(warp.cta), known)
@@ -107,7 +109,9 @@ def release(warp: Warp, bits: int, sync: Sync, sem: str, level: int) -> None:
 def perform(warp: Warp, bits: int, sync: Sync, *, releases: bool) -> None:
     """Note with a strong write of gpu scope what its thread, or others before it, have fenced."""
     for lanes, view in warp.parts(bits):
-        sync.performed = join(sync.performed, warp.performed(lanes, view, releases=releases))
+        seen, fenced = warp.performed(lanes, view, releases=releases)
+        sync.performed = join(sync.performed, seen)
+        sync.sequential = join(sync.sequential, fenced)
 
 
 def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool = False) -> None:
@@ -116,7 +120,9 @@ def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool =
     `cap`: the scope of such a fence is limited to that of this read; not so for mbarriers.
     """
     order = sync.order.get(warp.cluster.number)
-    performed = sync.performed if cap and sem == "relaxed" and level >= LEVELS["gpu"] else {}
+    wide = cap and level >= LEVELS["gpu"]
+    performed = sync.performed if wide and sem == "relaxed" else {}
+    sequential = sync.sequential if wide else {}
     # A relaxed read takes nothing yet, but an acquire fence behind it does (PTX ISA 8.8): remember
     # what it would take, for each scope that the fence may have.
     known = sync.reach(warp, level) if sem != "relaxed" else {}
@@ -135,8 +141,9 @@ def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool =
                 clock = warp.mine(result).copy()
                 clock[ORDERED, : len(order)] = np.maximum(clock[ORDERED, : len(order)], order)
                 result = replace(result, known={**result.known, warp.cluster.number: clock})
-            if performed:
-                result = replace(result, known=join(result.known, performed))
+            for each in (performed, sequential):
+                if each:
+                    result = replace(result, known=join(result.known, each))
             if seen:
                 old = dict(view.seen)
                 result = replace(

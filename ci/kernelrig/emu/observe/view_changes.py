@@ -17,6 +17,7 @@ from kernelrig.emu.observe.clocks import (
     ORDERED,
     PERFORMED,
     SAME,
+    SEQUENTIAL,
     SHARED,
     TENSOR,
     AsyncOperation,
@@ -62,7 +63,23 @@ def acquire_fence(level: int) -> Change:
     return _once(change)
 
 
-def release_fence(warp: Warp, level: int) -> Change:
+def sequential_fence() -> Change:
+    """fence.sc of gpu scope: take what was before those that come before it in any execution in
+    which strong accesses between them saw what they saw (PTX ISA 8.9.3).
+    """
+
+    def change(view: View) -> View:
+        if not any((clock[SEQUENTIAL] > clock[SAME]).any() for clock in view.known.values()):
+            return view
+        known = {cluster: clock.copy() for cluster, clock in view.known.items()}
+        for clock in known.values():
+            np.maximum(clock[SAME], clock[SEQUENTIAL], out=clock[SAME])
+        return replace(view, known=known)
+
+    return _once(change)
+
+
+def release_fence(warp: Warp, level: int, *, sequential: bool) -> Change:
     def change(view: View) -> View:
         wider = tuple(f for f in view.fenced if f.level > level)
         # A wider fence before it still counts for wider scopes; a narrower one is replaced.
@@ -73,7 +90,10 @@ def release_fence(warp: Warp, level: int) -> Change:
         known = {cluster: clock.copy() for cluster, clock in view.known.items()}
         for clock in known.values():
             np.maximum(clock[PERFORMED], clock[SAME], out=clock[PERFORMED])
-        return replace(view, known=known, performed=warp.time)
+            if sequential:
+                np.maximum(clock[SEQUENTIAL], clock[SAME], out=clock[SEQUENTIAL])
+        fenced = warp.time if sequential else view.sequential
+        return replace(view, known=known, performed=warp.time, sequential=fenced)
 
     return _once(change)
 

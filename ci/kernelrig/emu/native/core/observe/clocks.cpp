@@ -229,6 +229,7 @@ Clock Warp::published_clock(Mask lanes, const View& view, Time at) const {
   at_least(clock.rows[GLOBAL], *this, lanes, view.global);
   at_least(clock.rows[ORDERED], *this, lanes, view.ordered);
   at_least(clock.rows[PERFORMED], *this, lanes, view.performed);
+  at_least(clock.rows[SEQUENTIAL], *this, lanes, view.sequential);
   at_least(clock.rows[SAME], *this, lanes, view.copied, cluster->copies);
   at_least(clock.rows[SHARED], *this, lanes, view.copied_shared, cluster->copies);
   at_least(clock.rows[GLOBAL], *this, lanes, view.copied_global, cluster->copies);
@@ -246,17 +247,31 @@ RowRef Warp::ordered(Mask lanes, const ViewRef& view) const {
   return row;
 }
 
-KnownRef Warp::performed(Mask lanes, const View& view, bool releases) const {
-  KnownRef found;
+std::pair<KnownRef, KnownRef> Warp::performed(Mask lanes, const View& view, bool releases) const {
+  std::pair<KnownRef, KnownRef> found;
   const KnownRef all = published(lanes, view, time);
-  for (const auto& [number, clock] : all->clusters) {
-    const RowRef row = releases ? later(clock.rows[PERFORMED], clock.rows[SAME])
-                                : clock.rows[PERFORMED];
-    if (!exceeds(row, RowRef())) continue;
-    Clock made;
-    made.rows[PERFORMED] = row;
-    found = with(found, number, std::move(made));
+  for (const auto& each : all->clusters) {
+    const int32_t number = each.first;
+    const auto add = [number](KnownRef& to, int at, const RowRef& row) {
+      if (!exceeds(row, RowRef())) return;
+      Clock made;
+      made.rows[at] = row;
+      to = with(to, number, std::move(made));
+    };
+    const RowRef* rows = each.second.rows;
+    add(found.first, PERFORMED, releases ? later(rows[PERFORMED], rows[SAME]) : rows[PERFORMED]);
+    add(found.second, SEQUENTIAL, rows[SEQUENTIAL]);
   }
+  return found;
+}
+
+bool Warp::has_fenced(Mask bits) const {
+  bool found = false;
+  for_parts(*this, bits, [&](Mask, const ViewRef& view) {
+    found |= !view->fenced.empty();
+    for (const auto& each : view->known->clusters)
+      found = found || exceeds(each.second.rows[PERFORMED], RowRef());
+  });
   return found;
 }
 

@@ -126,15 +126,18 @@ void Races::fenced(const Threads* threads, size_t count, int sem, int level) {
     if (!bits) continue;
     Warp& warp = *warps_[size_t(threads[i].warp)];
     if (sem != RELEASE) acquire_fence(warp, bits, level);
-    // fence.sc is an acquire and a release on one variable that all such fences share, in the order
-    // of execution (PTX ISA 8.9.3).
+    // Of two fence.sc either may come first, unless what strong accesses saw forbids it (PTX ISA
+    // 8.9.3). Within a cluster they have the order of execution instead: each is an acquire and a
+    // release on one variable that all of them share.
     if (sem == SC) {
-      acquire(warp, bits, sequential_, ACQUIRE, level);
-      release(warp, bits, sequential_, RELEASE, level);
+      const int near = std::min<int>(level, LEVEL_CLUSTER);
+      acquire(warp, bits, sequential_, ACQUIRE, near);
+      if (level > near) sequential_fence(warp, bits);
+      release(warp, bits, sequential_, RELEASE, near);
       warp.tick();
     }
     if (sem != ACQUIRE) {
-      release_fence(warp, bits, level);
+      release_fence(warp, bits, level, sem == SC);
       warp.tick();
     }
   }
@@ -260,10 +263,7 @@ void Races::synchronise(std::vector<Strong>& strong, int space, bool write, bool
     const bool chained = atomic && level >= LEVEL_GPU && space == SPACE_GLOBAL;
     if (chained) chains_.goes_on(*each.warp, each.flat, each.lanes, !users.count(each.flat));
     if (!chained && space == SPACE_GLOBAL) chains_.breaks(each.flat);
-    bool publishes = releases;
-    for_parts(*each.warp, each.lanes,
-              [&](Mask, const ViewRef& view) { publishes |= !view->fenced.empty(); });
-    if (publishes) {
+    if (releases || each.warp->has_fenced(each.lanes)) {
       Sync& sync = variables[each.flat];
       release(*each.warp, each.lanes, sync, releases ? RELEASE : RELAXED, level);
       if (level >= LEVEL_GPU) perform(*each.warp, each.lanes, sync, releases);

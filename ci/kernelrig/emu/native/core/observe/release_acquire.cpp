@@ -88,7 +88,9 @@ void release(const Warp& warp, Mask bits, Sync& sync, int sem, int level) {
 
 void perform(const Warp& warp, Mask bits, Sync& sync, bool releases) {
   for_parts(warp, bits, [&](Mask lanes, const ViewRef& view) {
-    sync.performed = join(sync.performed, warp.performed(lanes, *view, releases));
+    const auto [seen, fenced] = warp.performed(lanes, *view, releases);
+    sync.performed = join(sync.performed, seen);
+    sync.sequential = join(sync.sequential, fenced);
   });
 }
 
@@ -102,11 +104,12 @@ void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool c
     for (const int fence : {LEVEL_CTA, LEVEL_CLUSTER, LEVEL_GPU})
       seen.emplace_back(fence, sync.reach(warp, cap ? std::min(fence, level) : fence));
   const int32_t number = warp.cluster->number;
-  const KnownRef performed =
-      cap && sem == RELAXED && level >= LEVEL_GPU ? sync.performed : KnownRef();
+  const bool wide = cap && level >= LEVEL_GPU;
+  const KnownRef performed = wide && sem == RELAXED ? sync.performed : KnownRef();
+  const KnownRef sequential = wide ? sync.sequential : KnownRef();
   warp.change(bits, [&](const ViewRef& view) {
     const bool ordered = order && exceeds(*order, warp.mine(view).rows[ORDERED]);
-    if (!known && !ordered && !performed && seen.empty()) return view;
+    if (!known && !ordered && !performed && !sequential && seen.empty()) return view;
     ViewRef made(new View(*view));
     if (known) made->known = join(view->known, known);
     // The join may have brought it already.
@@ -116,6 +119,7 @@ void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool c
       made->known = with(made->known, number, clock);
     }
     if (performed) made->known = join(made->known, performed);
+    if (sequential) made->known = join(made->known, sequential);
     if (!seen.empty()) {
       made->seen.clear();
       for (const auto& [fence, each] : seen) {

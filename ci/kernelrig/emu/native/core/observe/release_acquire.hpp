@@ -13,7 +13,7 @@ enum Sem : int { WEAK, RELAXED, ACQUIRE, RELEASE, ACQ_REL, VOLATILE, SC };
 // for a cluster, `far` for all. `ended` are completions of operations, which reach any scope;
 // `order` is that of tcgen05 operations, by cluster, which relaxed arrivals carry too. `performed`, of
 // a variable alone, is what a relaxed read of it comes after on hardware: it acquires nothing by the
-// text.
+// text; `sequential` is what a fence.sc behind any read of it takes.
 class Sync {
  public:
   void publish(const Warp& warp, const KnownRef& known, int level);
@@ -26,7 +26,7 @@ class Sync {
   KnownRef reach(const Warp& warp, int level) const;
   bool empty() const { return near_.empty() && wide_.empty() && !far_ && !ended_; }
   const RowRef* order(const Cluster& cluster) const;
-  KnownRef performed;
+  KnownRef performed, sequential;
 
  private:
   template <class T> using ByNumber = std::vector<std::pair<int32_t, T>>;

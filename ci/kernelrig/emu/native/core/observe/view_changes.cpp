@@ -29,7 +29,24 @@ void acquire_fence(Warp& warp, Mask bits, int level) {
   });
 }
 
-void release_fence(Warp& warp, Mask bits, int level) {
+// fence.sc of gpu scope: takes what was before those that come before it in any execution in which
+// strong accesses between them saw what they saw (PTX ISA 8.9.3).
+void sequential_fence(Warp& warp, Mask bits) {
+  warp.change(bits, [&](const ViewRef& view) {
+    bool more = false;
+    for (const auto& each : view->known->clusters)
+      more = more || exceeds(each.second.rows[SEQUENTIAL], each.second.rows[SAME]);
+    if (!more) return view;
+    ViewRef made(new View(*view));
+    made->known = KnownRef(new Known());
+    made->known->clusters = view->known->clusters;
+    for (auto& [cluster, clock] : made->known->clusters)
+      clock.rows[SAME] = later(clock.rows[SAME], clock.rows[SEQUENTIAL]);
+    return made;
+  });
+}
+
+void release_fence(Warp& warp, Mask bits, int level, bool sequential) {
   warp.change(bits, [&](const ViewRef& view) {
     ViewRef closed(new View(*view)), made(new View(*view));
     closed->fenced.clear();
@@ -41,10 +58,13 @@ void release_fence(Warp& warp, Mask bits, int level) {
     made->fenced.push_back(Ref<Fenced>(new Fenced(level, closed, warp.time)));
     if (level < LEVEL_GPU) return made;
     made->performed = warp.time;
+    if (sequential) made->sequential = warp.time;
     made->known = KnownRef(new Known());
     made->known->clusters = view->known->clusters;
-    for (auto& [cluster, clock] : made->known->clusters)
+    for (auto& [cluster, clock] : made->known->clusters) {
       clock.rows[PERFORMED] = later(clock.rows[PERFORMED], clock.rows[SAME]);
+      if (sequential) clock.rows[SEQUENTIAL] = later(clock.rows[SEQUENTIAL], clock.rows[SAME]);
+    }
     return made;
   });
 }

@@ -10,7 +10,8 @@ namespace emu::races {
 enum Proxied : int { PROXY_ALL, PROXY_SHARED, PROXY_GLOBAL };
 
 void acquire_fence(Warp& warp, Mask bits, int level);
-void release_fence(Warp& warp, Mask bits, int level);
+void sequential_fence(Warp& warp, Mask bits);
+void release_fence(Warp& warp, Mask bits, int level, bool sequential);
 void proxy_fence(Warp& warp, Mask bits, int space);
 void before_thread_sync(Warp& warp, Mask bits);
 void after_thread_sync(Warp& warp, Mask bits);

@@ -50,6 +50,16 @@ THRUST = Package(
     "usr/share/doc/libthrust-dev/examples",
 )
 """Its examples, compiled against the Thrust of CUDA 13."""
+CUB = Package(
+    "apt",
+    "libcub-dev",
+    "1.17.2-2",
+    "libcub-dev_1.17.2-2_all.deb",
+    "4a45bb1201d1cb96606574a3175d7bbed8a18f502e5ec679a0684835b74239a0",
+    "usr/share/doc/libcub-dev/examples",
+)
+"""Its examples, compiled against the CUB of CUDA 13. They include a header of CUB's tests that the
+package lacks: cub_test_util.h is in its place."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +123,13 @@ def _thrust(source: str, says: str, seconds: int, error: str = "", judgement: st
     return Program(THRUST, source, says, seconds, checks=False, errors=errors, judgement=judgement)
 
 
+def _cub(source: str, seconds: int, says: str = "PASS", arguments: str = "--n=3000") -> Program:
+    return Program(CUB, f"{source}.cu", says, seconds, arguments=arguments, schedules=2)
+
+
 _HOPPER, _SUCCESS = "sm_90a", "Execution is successful"
 _TUTORIAL, _PLAIN = "cute/tutorial", "CUTE_GEMM:"
+_ONE = "--i=1 --grid-size=1"
 
 PROGRAMS = (
     _example(
@@ -188,4 +203,16 @@ PROGRAMS = (
         judgement="right: thrust::unique works in place, and reads by ld.global.nc what the same"
         " grid writes (9.7.9.9)",
     ),
+    _cub("block/example_block_radix_sort", 13, arguments=_ONE),
+    _cub("block/example_block_reduce", 15, arguments=_ONE),
+    _cub("block/example_block_scan", 17, arguments=_ONE),
+    _cub("device/example_device_partition_flagged", 14, "Data PASS"),
+    _cub("device/example_device_partition_if", 14, "Data PASS"),
+    _cub("device/example_device_radix_sort", 16, "values .*PASS"),
+    _cub("device/example_device_reduce", 15),
+    _cub("device/example_device_scan", 13),
+    _cub("device/example_device_select_flagged", 13, "Data PASS"),
+    _cub("device/example_device_select_if", 16, "Data PASS"),
+    _cub("device/example_device_select_unique", 15, "Data PASS"),
+    _cub("device/example_device_sort_find_non_trivial_runs", 15),
 )  # fmt: skip

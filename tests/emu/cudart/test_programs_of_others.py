@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,15 @@ import pytest
 from kernelrig.errors import ConfigError
 from kernelrig.run.program import ProgramRequest, emulate_program
 
-from tests.emu.cudart.others import CURAND, CUTLASS, PROGRAMS, THRUST, Package, Program
+from tests.emu.cudart.others import (
+    CUB,
+    CURAND,
+    CUTLASS,
+    PROGRAMS,
+    THRUST,
+    Package,
+    Program,
+)
 
 REPOSITORY = Path(__file__).parents[3]
 PAGE = REPOSITORY / "ci/docs/programs.md"
@@ -26,7 +35,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Fetch each package by its ordinary client, checked by its hash, and unpack it."""
     folder = tmp_path_factory.mktemp("packages")
     found = {}
-    for package in (CUTLASS, CURAND, THRUST):
+    for package in (CUTLASS, CURAND, THRUST, CUB):
         _fetch(package, folder)
         file = folder / package.file
         assert hashlib.sha256(file.read_bytes()).hexdigest() == package.sha256
@@ -36,6 +45,9 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         else:
             subprocess.run(["dpkg-deb", "-x", file, place], check=True)
         found[package.name] = place / package.root
+    header = found[CUB.name].with_name("test") / "test_util.h"
+    header.parent.mkdir()
+    shutil.copy(Path(__file__).with_name("cub_test_util.h"), header)
     return found
 
 
@@ -58,8 +70,8 @@ def test_a_program_runs_to_its_own_check_and_has_no_other_error_than_was_judged(
     monkeypatch.chdir(tmp_path)  # some write files
     roots = [packages[CUTLASS.name] / part for part in ("include", "tools/util/include")]
     roots += [packages[CUTLASS.name] / "examples/common", packages[CURAND.name]]
-    if program.package is THRUST:
-        roots = [packages[THRUST.name]]
+    if program.package in (THRUST, CUB):
+        roots = [packages[program.package.name]]
     request = ProgramRequest(
         (packages[program.package.name] / program.source,),
         tuple(shlex.split(program.arguments)),

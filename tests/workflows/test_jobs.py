@@ -293,7 +293,10 @@ def test_a_pass_on_the_gpu_that_was_asked_for(on_host: Callable[..., Any]) -> No
     assert {(s["device"], s["machine"]) for s in stages if s["kind"] == "exit status"} == {
         ("gpu", "NVIDIA H200")
     }
-    assert job.summary.startswith("# pass: stand_in, sm_90a, production")
+    said = "# pass, of the exit status only: stand_in, sm_90a, production"
+    assert job.summary.startswith(said)
+    assert "built from**: commit " in job.summary
+    assert " with changes " not in job.summary
     assert job.log.annotations == []
 
 

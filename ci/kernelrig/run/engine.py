@@ -122,7 +122,7 @@ def build_prepared(root: Path, prepared: RunSpec) -> dict[str, Build]:
     return made
 
 
-def collect(root: Path, name: str, *, cancel: bool = False) -> Run:
+def collect(root: Path, name: str, *, cancel: bool = False, reporting: Reporting = at_once) -> Run:
     """Follow a run whose client is gone to its end and fetch its files; `cancel` ends it first."""
     directory = store.load_run(root, name)
     run = directory.run
@@ -139,7 +139,7 @@ def collect(root: Path, name: str, *, cancel: bool = False) -> Run:
 
     remote = choose_recorded(config.load_remotes(root), run.remote, run.id)
     directory.run = replace(run, missing=())
-    return _judge_again(directory, CollectExecutor(remote, cancel))
+    return _judge_again(directory, CollectExecutor(remote, cancel), reporting)
 
 
 def _check_again(directory: RunDirectory) -> Run:
@@ -197,10 +197,10 @@ def _assign(p: RunSpec) -> list[Assigned]:
     return found
 
 
-def _judge_again(directory: RunDirectory, back: Executor) -> Run:
+def _judge_again(directory: RunDirectory, back: Executor, reporting: Reporting = at_once) -> Run:
     with held_back():
         (directory.folder / MANIFEST).unlink(missing_ok=True)  # of a run that has ended so far
-        return _carry_out(directory, [(back, directory.run.plan.on_host)])
+        return _carry_out(directory, [(back, directory.run.plan.on_host)], reporting)
 
 
 def _carry_out(

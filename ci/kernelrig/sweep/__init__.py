@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
-    from kernelrig.sweep.conduct import describe_sweep, run_sweep
+    from kernelrig.sweep.conduct import run_sweep
+    from kernelrig.sweep.dry_run import describe_sweep
     from kernelrig.sweep.set_choice import SweepRequest
     from kernelrig.sweep.set_comparison import explain_sets
     from kernelrig.sweep.sweep_files import render_sweep

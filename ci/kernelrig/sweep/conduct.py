@@ -34,11 +34,11 @@ from kernelrig.run.spec import find_tools
 from kernelrig.sweep import set_runs
 from kernelrig.sweep.all_gpus import verify_on_all
 from kernelrig.sweep.journal import SWEEPS, Journal, open_journal
-from kernelrig.sweep.racing import CONFIDENCE, MOST_ROUNDS, Heat, exhaustive, slots_of
+from kernelrig.sweep.racing import CONFIDENCE, Heat, exhaustive, slots_of
 from kernelrig.sweep.set_choice import BASE, SweepRequest, select_sets
 from kernelrig.sweep.set_tasks import Row, Workshop, set_items, static_rows
 from kernelrig.sweep.sweep_files import write_outputs
-from kernelrig.sweep.sweep_state import POOL, VERIFIED_TOGETHER, Progress
+from kernelrig.sweep.sweep_state import VERIFIED_TOGETHER, Progress
 from kernelrig.terminal.log import say
 
 CASE = "full"
@@ -105,35 +105,6 @@ def run_sweep(root: Path, request: SweepRequest, *, here_alone: bool = False) ->
             result = _result(sweep, folder, known, why)
             write_outputs(root, sweep.kernel, folder, result, known)
     return result
-
-
-def describe_sweep(root: Path, request: SweepRequest) -> str:
-    """Say what a sweep would do; nothing is compiled, and no host is contacted."""
-    sweep = prepare_sweep(root, request, reached=False)
-    names = [s.id for s in sweep.sets]
-    kind = "every set is compiled and emulated in a small case here"
-    kind += ", and built" if sweep.remote else ""
-    lines = [
-        f"{len(names)} sets of tunables of {sweep.kernel.name} for {sweep.arch}",
-        kind if sweep.kernel.level and sweep.kernel.cuda else "every set is built here",
-    ]
-    if sweep.remote is None:
-        lines.append("no --remote: nothing is verified on a GPU, and nothing is timed")
-    else:
-        least = slots_of(exhaustive(names, POOL, 1))
-        whole = slots_of(exhaustive(names, POOL))
-        each = set_runs.slot_s(sweep.samples)
-        lines.append(
-            f"on {sweep.remote.name}: every element of each set, and heats, in which up to {POOL}"
-            f" sets are on the GPU at once; from {least} slots on,"
-            f" {whole} if each set took {MOST_ROUNDS}"
-        )
-        lines.append(
-            f"for a kernel of 1 ms that is {least * each / 60:.1f} to {whole * each / 60:.1f}"
-            " minutes of load (estimated)"
-        )
-    lines += [s.name for s in sweep.sets]
-    return "\n".join(lines)
 
 
 def _inputs(sweep: Sweep) -> tuple[str, dict[str, object]]:
@@ -239,10 +210,11 @@ def _host_steps(
     """Carry out one run after the other; yield why no more can be, or nothing after each."""
     budget = sweep.request.budget_minutes
     by_id = {s.id: s for s in sweep.sets}
+    end = partial(_end_run, sweep, journal, reporting)
     while True:
         known = _progress(sweep, journal)
         if known.unfinished is not None:
-            yield _end_run(sweep, journal, known.unfinished, None)
+            yield end(known.unfinished, None)
             continue
         if known.void >= MOST_VOID:
             yield f"{known.void} heats, one after the other, measured nothing; see their runs"
@@ -258,7 +230,7 @@ def _host_steps(
             made = verify_on_all(sweep.root, sweep.kernel, whole, remote, gpus, sweep.case, journal,
                                  system_cuda=sweep.request.system_cuda)  # fmt: skip
             for begun, each in made:
-                yield _end_run(sweep, journal, begun, each)
+                yield end(begun, each)
             continue
         if left := whole[:VERIFIED_TOGETHER]:
             spec = set_runs.verification(
@@ -280,7 +252,7 @@ def _host_steps(
                      "together": heat.together, **more}  # fmt: skip
             event |= {"verify": [heat.sets[0]]} if known.opens else {}
         run = set_runs.carry_out(sweep.root, spec, partial(_note_run, journal, event), reporting)
-        yield _end_run(sweep, journal, event, run)
+        yield end(event, run)
 
 
 def _next_heat(sweep: Sweep, known: Progress, spent: float) -> tuple[Heat | None, Event]:
@@ -313,14 +285,20 @@ def _note_run(journal: Journal, event: Event, run: Run) -> None:
     journal.add("run", run=run.id, **event)
 
 
-def _end_run(sweep: Sweep, journal: Journal, event: Mapping[str, Any], run: Run | None) -> str:
+def _end_run(
+    sweep: Sweep,
+    journal: Journal,
+    reporting: LaterReports,
+    event: Mapping[str, Any],
+    run: Run | None,
+) -> str:
     """Write what a run has found into the journal; return why the sweep cannot go on, if so.
 
     Without `run` it is one that an earlier client began. One that stays incomplete is brought back
     by the next call.
     """
     earlier = run is None
-    run = run or set_runs.brought_back(sweep.root, str(event["run"]))
+    run = run or set_runs.brought_back(sweep.root, str(event["run"]), reporting)
     if run is None:
         say(f"nothing is left of run {event['run']} here: its sets are run again")
         journal.add("dropped", run=event["run"])

@@ -215,7 +215,7 @@ def leased_gpus(root: Path, remote: Remote) -> tuple[str, ...]:
         return link.facts.leased
 
 
-def brought_back(root: Path, name: str) -> Run | None:
+def brought_back(root: Path, name: str, reporting: engine.Reporting = engine.at_once) -> Run | None:
     """Return a run that an earlier client began, to its end; None if nothing of it can be had.
 
     It is not here (the sweep was moved to another machine), or it was never launched.
@@ -225,7 +225,9 @@ def brought_back(root: Path, name: str) -> Run | None:
     run = store.load_run(root, name).run
     if run.state == "prepared":
         return None
-    return run if run.state == "finished" else engine.collect(root, name)
+    if run.state == "finished":
+        return run
+    return engine.collect(root, name, reporting=reporting)
 
 
 def complete_reports(root: Path, names: Iterable[str]) -> None:

@@ -19,6 +19,7 @@ esac
 """
 # One device, which refuses to give its L2; it shows none where a variable hides it.
 DRIVER = """
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 extern "C" {
@@ -85,3 +86,28 @@ def test_a_host_without_a_driver_has_nvidia_smis_fields_alone(host: LocalHost) -
     assert [gpu.get("sm_count") for gpu in facts.gpus] == [None, None]
     assert facts.gpus[0]["no figures"] == "the CUDA driver does not know this GPU"
     assert facts.problems == ()
+
+
+def test_the_driver_is_asked_once_a_boot_and_again_for_another_one(host: LocalHost) -> None:
+    host.on_path("nvidia-smi", SMI.replace(OTHER, UUID, 1).replace("echo", ": echo", 1))
+    told = host.file("asked", "")
+    use_driver(
+        host, f'if (FILE *f = fopen("{told}", "a")) {{ fputs("x", f); fclose(f); }} return 0;'
+    )
+    first = host.link().facts.gpus
+    assert [gpu["sm_count"] for gpu in first] == ["132"]
+    assert host.link().facts.gpus == first
+    assert told.read_text() == "x"
+    host.on_path("nvidia-smi", SMI.replace(OTHER, UUID, 1).replace("580.1", "595.1"))
+    assert [gpu["sm_count"] for gpu in host.link().facts.gpus] == ["132", "132"]
+    assert told.read_text() == "xx"
+
+
+def test_a_kept_file_that_is_damaged_keeps_nothing(host: LocalHost) -> None:
+    host.on_path("nvidia-smi", SMI)
+    use_driver(host)
+    assert host.link().facts.gpus
+    (kept,) = host.folder.rglob("kept.json")
+    for text in ("[]", "{", '{"a": 1}'):
+        kept.write_text(text)
+        assert host.link().facts.gpus[1]["sm_count"] == "132"

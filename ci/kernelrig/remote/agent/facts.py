@@ -10,10 +10,18 @@ from pathlib import Path
 
 from .disk import free_bytes
 from .distribution import system_facts
+from .kept import Kept
 from .probe import Probe
 from .process_table import run_tool
 from .refusal import Json
-from .tools import PROBE_S, TOOL_VERSIONS, describe_tool, find_tool
+from .tools import (
+    PROBE_S,
+    SLOW_TOOL,
+    TOOL_VERSIONS,
+    describe_slow_tool,
+    describe_tool,
+    find_tool,
+)
 
 GPU_CORE_FIELDS = ("name", "uuid", "driver_version")
 GPU_FIELDS = (
@@ -124,10 +132,13 @@ def gather_facts(workdir: Path) -> Json:
     if os.statvfs(workdir).f_flag & os.ST_NOEXEC:
         problems.append("programs cannot be run from the workdir: it is mounted noexec")
     paths = {name: path for name in TOOL_VERSIONS for path in [find_tool(name)] if path}
-    tools = {n: Probe(describe_tool, n, p, problems) for n, p in paths.items()}
+    kept = Kept(workdir)
+    tools = {n: Probe(describe_tool, n, p, problems) for n, p in paths.items() if n != SLOW_TOOL}
+    if path := paths.get(SLOW_TOOL):
+        tools[SLOW_TOOL] = Probe(describe_slow_tool, SLOW_TOOL, path, problems, kept)
     found: Json = {"gpus": [], "gpu_processes": [], "xid_errors": None}
     if "nvidia-smi" in paths:
-        found = gpu_facts(paths["nvidia-smi"], problems)
+        found = gpu_facts(paths["nvidia-smi"], problems, kept)
     return {
         **system_facts(),
         "hostname": os.uname().nodename,
@@ -144,15 +155,16 @@ def gather_facts(workdir: Path) -> Json:
     }
 
 
-def gpu_facts(smi: str, problems: list[str]) -> Json:
+def gpu_facts(smi: str, problems: list[str], kept: Kept) -> Json:
     """Return what is known of the GPUs, and what uses them."""
-    from .gpu_figures import driver_figures, with_figures  # nothing of it without a GPU
+    from .gpu_figures import FiguresOfBoot, with_figures  # nothing of it without a GPU
     from .kernel_log import xid_errors
     from .lease import holder_of
 
-    asked = Probe(query_gpus, smi, problems), Probe(driver_figures), Probe(query_condition, smi)
+    known = FiguresOfBoot(kept)
+    asked = Probe(query_gpus, smi, problems), Probe(known.prepare), Probe(query_condition, smi)
     users, xids = Probe(query_gpu_processes, smi, problems), Probe(xid_errors)
-    listed, figures, condition = (probe.result() for probe in asked)
-    gpus = with_figures(listed, figures) if listed else []
+    listed, _, condition = (probe.result() for probe in asked)
+    gpus = with_figures(listed, known.figures(listed)) if listed else []
     gpus = [{**condition.get(g["uuid"], {}), **g, "lease": holder_of(g["uuid"])} for g in gpus]
     return {"gpus": gpus, "gpu_processes": users.result(), "xid_errors": xids.result()}

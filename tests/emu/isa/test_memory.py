@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
 
-from tests.emu.harness import run_ptx
+from tests.emu.harness import ENGINES, run_ptx
 from tests.emu.places import place, places, thread
 
 ONE = {"a": np.zeros(1, np.uint32)}
@@ -73,6 +73,25 @@ def test_elements_of_a_vector_lie_side_by_side(vector: str, registers: str) -> N
     result = run_ptx(body, {"a": memory, "c": np.zeros(32 * size, np.uint8)})
     assert result.findings == ()
     assert result.buffers["c"].tolist() == memory.tolist()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_vector_register_is_its_elements(engine: str) -> None:
+    """As the two largest of two pairs are found: its elements are results and operands."""
+    body = (
+        places(a=0, c=0)
+        + "{ .reg .v4 .f32 in; .reg .v2 .f32 mx; .reg .pred p; ld.global.v4.f32 in, [%rd1];"
+        "  max.f32 mx.x, in.y, in.z; max.f32 mx.y, in.x, in.w; setp.gtu.f32 p, in.x, in.z;"
+        "  selp.f32 %f1, in.x, in.z, p; selp.f32 %f2, mx.x, mx.y, p;"
+        "  st.global.v2.f32 [%rd2], {%f1, %f2}; st.global.v2.f32 [%rd2+8], mx; }"
+    )
+    inputs = {"a": np.array([5, 2, 4, 3], np.float32), "c": np.zeros(4, np.float32)}
+    assert run_ptx(body, inputs, engine=engine).buffers["c"].tolist() == [5, 4, 4, 5]
+
+
+def test_a_part_that_a_vector_register_has_not_is_refused() -> None:
+    with pytest.raises(UnsupportedKernel, match=r"mx\S*\.z is no element of its register"):
+        run_ptx("{ .reg .v2 .b32 mx; mov.b32 %r1, mx.z; }", ONE)
 
 
 def test_an_element_without_a_destination_is_skipped() -> None:

@@ -158,7 +158,7 @@ def read(operand: Operand, dtype: Type) -> Read:
         case Symbol() if dtype.itemsize >= 4:
             pass
         case Component():
-            raise Unsupported(f"{operand} is part of a vector register, which is not supported")
+            raise Unsupported(f"{operand} is no element of its register")
         case _:
             raise Unsupported(f"{operand} cannot be an operand here")
     return operand, dtype

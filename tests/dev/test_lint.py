@@ -95,6 +95,8 @@ def test_long_tests_run_only_when_asked_for(long: bool, words: list[str]) -> Non
         "--dist",
         "loadfile",
         "--no-loadscope-reorder",
+        "--durations=20",
+        "--durations-min=5",
     ]
     assert list(pytest_step(long=long).argv[3:]) == [*parallel, *words]
 

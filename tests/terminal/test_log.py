@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pytest
 from kernelrig.proc import run_process
-from kernelrig.terminal.log import times
+from kernelrig.terminal.text import times
 
 PROGRAM = """
 import sys, threading, time

@@ -127,6 +127,35 @@ def _compile(
     return publish(root, part, build, depends)
 
 
+def unfiled_build(
+    request: Request,
+    tools: Toolchain,
+    folder: Path,
+    argv: tuple[str, ...],
+    done: Completed,
+    *,
+    inputs: dict[str, str],
+    files: dict[str, str],
+) -> Build:
+    """Describe what was compiled to be read, not to be kept: it has no key, and no resources."""
+    return Build(
+        kernel=request.kernel.name,
+        arch=request.arch,
+        variant=request.variant,
+        key="",
+        folder=folder,
+        program=request.way.program,
+        command=argv,
+        toolchain_version=tools.version,
+        resources=(),
+        glibc="",
+        min_driver="",
+        inputs=inputs,
+        files=files,
+        compile_s=round(done.seconds, 3),
+    )
+
+
 def _settled_inputs(root: Path, depends: Depends, began_ns: int) -> dict[str, str]:
     """Hash the inputs; a file saved while the compiler ran may not be the one it read."""
     inputs = hash_inputs(root, depends.project)

@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig.build.command import Request, compile_argv
-from kernelrig.build.compiler import COMPILE_LIMIT_S, compile_error, readable_log
+from kernelrig.build.compiler import (
+    COMPILE_LIMIT_S,
+    compile_error,
+    readable_log,
+    unfiled_build,
+)
 from kernelrig.build.depends import hash_inputs, read_depends
 from kernelrig.build.tunable_builds import ONLY_DESCRIBED
 from kernelrig.errors import BuildError, ProtocolError
@@ -47,22 +52,8 @@ def compile_device_code(root: Path, request: Request, tools: Toolchain, folder: 
     inputs = hash_inputs(root, depends.project)
     if inputs is None:
         raise BuildError("a source was removed while it was compiled")
-    return Build(
-        kernel=request.kernel.name,
-        arch=request.arch,
-        variant=request.variant,
-        key="",
-        folder=folder,
-        program=program,
-        command=argv,
-        toolchain_version=tools.version,
-        resources=(),
-        glibc="",
-        min_driver="",
-        inputs=inputs,
-        files={ptx.name: sha256_file(ptx)},
-        compile_s=round(done.seconds, 3),
-    )
+    files = {ptx.name: sha256_file(ptx)}
+    return unfiled_build(request, tools, folder, argv, done, inputs=inputs, files=files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any
 from kernelrig.build import ledger
 from kernelrig.build.cache import request_key
 from kernelrig.build.command import Request, compile_argv, output_argv
-from kernelrig.build.compiler import COMPILE_LIMIT_S, readable_log
+from kernelrig.build.compiler import COMPILE_LIMIT_S, readable_log, unfiled_build
 from kernelrig.build.depends import hash_inputs
 from kernelrig.build.resources import parse_ptxas_log
 from kernelrig.engines import Engine, Json, WorkItem, register
@@ -109,22 +109,8 @@ def compile_described(
         return TriedSet(dict(values), refused=refused, complaint=complaint, seconds=done.seconds)
     program = request.way.program
     (folder / f"{Path(request.source).stem}.ptx").rename(folder / f"{program}.ptx")
-    return Build(
-        kernel=request.kernel.name,
-        arch=request.arch,
-        variant=request.variant,
-        key="",
-        folder=folder,
-        program=program,
-        command=argv,
-        toolchain_version=tools.version,
-        resources=(),
-        glibc="",
-        min_driver="",
-        inputs={},
-        files={name: "" for name in (program, f"{program}.ptx")},
-        compile_s=round(done.seconds, 3),
-    )
+    files = {name: "" for name in (program, f"{program}.ptx")}
+    return unfiled_build(request, tools, folder, argv, done, inputs={}, files=files)
 
 
 def _with(request: Request, values: Mapping[str, int]) -> Request:

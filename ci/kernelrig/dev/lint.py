@@ -25,6 +25,8 @@ SCHEMAS = {
     "session.schema.json": "ci/docs/session.yaml",
 }
 """The files of each schema; one that fits two patterns is of the first."""
+SLOWEST, SLOW_S = 20, 5.0
+"""So many tests are named with their seconds, of those that took as long."""
 _GRACE_S = 6.0
 PYTHON = ["ci", "tests", "tasks.py"]
 
@@ -90,7 +92,7 @@ def pytest_step(*, long: bool) -> Step:
     length, and the native core is compiled once while others wait for it.
 
     The tests of a file stay together, as they share fixtures; files start in the order that
-    tests/conftest.py gives them, the longest first.
+    tests/conftest.py gives them, the longest first. The slowest tests are named at the end.
     """
     pytest = (
         *_module("pytest"),
@@ -99,6 +101,8 @@ def pytest_step(*, long: bool) -> Step:
         "--dist",
         "loadfile",
         "--no-loadscope-reorder",
+        f"--durations={SLOWEST}",
+        f"--durations-min={SLOW_S:g}",
     )
     if long:
         return Step("pytest", pytest, time_s=6 * 3600.0)

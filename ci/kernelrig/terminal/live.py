@@ -7,7 +7,7 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID,
 from rich.table import Column
 from rich.text import Text
 
-from kernelrig.terminal.log import times
+from kernelrig.terminal.text import times
 
 
 class _Times(ProgressColumn):

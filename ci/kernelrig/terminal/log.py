@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kernelrig.terminal.text import log_text, one_line, workflow_command
+from kernelrig.terminal.text import log_text, one_line, times, workflow_command
 
 if TYPE_CHECKING:
     from kernelrig.terminal.live import Live
@@ -108,12 +108,6 @@ def _remind(text: str, expected_s: float, ended: threading.Event) -> None:
     began = time.monotonic()
     while not ended.wait(REMIND_S):
         say(f"{text}: goes on, {times(time.monotonic() - began, expected_s)}")
-
-
-def times(elapsed_s: float, expected_s: float) -> str:
-    """`12 s`, or `12 s of about 25 s` where earlier ones are known."""
-    elapsed = f"{elapsed_s:.0f} s"
-    return f"{elapsed} of about {expected_s:.0f} s" if expected_s >= 0.5 else elapsed
 
 
 def is_terminal() -> bool:

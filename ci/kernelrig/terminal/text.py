@@ -130,6 +130,12 @@ def _markdown_word(word: str) -> str:
     return f"{before}{markdown_code(core)}{after}"
 
 
+def times(elapsed_s: float, expected_s: float) -> str:
+    """`12 s`, or `12 s of about 25 s` where earlier ones are known."""
+    elapsed = f"{elapsed_s:.0f} s"
+    return f"{elapsed} of about {expected_s:.0f} s" if expected_s >= 0.5 else elapsed
+
+
 def _is_plain(c: str) -> bool:
     # isprintable() is false for controls, lone surrogates, unassigned code points and every
     # separator but the space; of what is left, these are not allowed in XML 1.0.

@@ -23,10 +23,10 @@ from kernelrig.emu.observe.clocks import ALL, LEVELS, MOST_OPERATIONS, Cluster, 
 from kernelrig.emu.observe.codes import codes_of
 from kernelrig.emu.observe.conflicts import Reports
 from kernelrig.emu.observe.order_check import Access, OrderCheck
-from kernelrig.emu.observe.readers import BITS
+from kernelrig.emu.observe.readers import BITS, Where
 from kernelrig.emu.observe.regions import Regions
 from kernelrig.emu.observe.release_acquire import Sync
-from kernelrig.emu.observe.shadow import UNORDERED, Before, Region, Where
+from kernelrig.emu.observe.shadow import UNORDERED, Before, Region
 from kernelrig.emu.observe.view_changes import free_columns
 
 MOST_WRONG = 4096

@@ -12,7 +12,8 @@ from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
 from kernelrig.emu.observe.clocks import ORDERED, PERFORMED, SAME, AsyncOperation, Warp
 from kernelrig.emu.observe.order_check import Access
-from kernelrig.emu.observe.shadow import Region, Where, Wrong
+from kernelrig.emu.observe.readers import Where
+from kernelrig.emu.observe.shadow import Region, Wrong
 from kernelrig.emu.observe.stored_constants import StoredConstants
 from kernelrig.emu.observe.unacquired import Branches, Hint, tensor_hint
 from kernelrig.model.frame import Frame

@@ -7,14 +7,11 @@ Other reads go into the shadow one by one, and these too once something is not o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from kernelrig.emu.numerics.arrays import LANES, Array
-
-if TYPE_CHECKING:
-    from kernelrig.emu.observe.shadow import Where
 
 BITS = np.left_shift(np.uint32(1), np.arange(LANES, dtype=np.uint32))
 """Lane -> its bit."""
@@ -27,7 +24,10 @@ class Knows(Protocol):
         """Say whether what the warp of `column` did by `time` is ordered before it."""
 
 
-Left = tuple["Where", Array, Array]
+Where = Array | slice
+"""Granules, each once."""
+
+Left = tuple[Where, Array, Array]
 """Granules, and for each the record and the lanes that read it."""
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords, code_of, shared_code
 from kernelrig.emu.observe.cached_lines import CachedLines
-from kernelrig.emu.observe.readers import Readers
+from kernelrig.emu.observe.readers import Readers, Where
 
 WORD = 2
 FIRST_READERS = 2
@@ -52,8 +52,6 @@ class Judge(Protocol):
         """
 
 
-Where = Array | slice
-"""Granules, each once."""
 Wrong = list[tuple[int, int]]
 """Codes, each with the number of a granule among those accessed; a code once."""
 Before = tuple[Array, Array]

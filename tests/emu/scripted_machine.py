@@ -72,6 +72,7 @@ class Machine:
             lanes,
             at,
             count=count,
+            rule=context.rule,
             section=rule.section,
             fix=rule.fix,
         )

@@ -65,11 +65,13 @@ def test_the_compiler_speaks_before_we_do() -> None:
 def test_a_failed_build_ends_with_its_first_error_and_names_the_log() -> None:
     many = [f"x.cu({n}): note: in an instance of a template" for n in range(4, 40)]
     details = "\n".join(["x.cu:3: error: no such name", *many, "command: nvcc -O3 x.cu"])
-    error = BuildError("gemm-sm_90a-production does not compile", details=details)
+    hint = "link what has them: libs: [cuda] in kernels.yaml"
+    error = BuildError("gemm-sm_90a-production does not compile", hint, details=details)
     lines = describe_error(error, "artifacts/runs/r").split("\n")
     assert lines[0] == "x.cu:3: error: no such name"
-    assert lines[-2:] == [
+    assert lines[-3:] == [
         "... 25 more lines in artifacts/runs/r/stages/00-build/compile.log",
         "gemm-sm_90a-production does not compile: x.cu:3: error: no such name",
+        f"next: {hint}",
     ]
-    assert len(lines) == 14
+    assert len(lines) == 15

@@ -21,6 +21,7 @@ from kernelrig.build.cache import (
     request_key,
 )
 from kernelrig.build.command import CWD, Request, compile_argv, output_argv
+from kernelrig.build.compile_advice import compile_advice
 from kernelrig.build.depends import Depends, hash_inputs, read_depends
 from kernelrig.build.elf import highest_glibc, is_relocatable
 from kernelrig.build.resources import minimum_driver, parse_ptxas_log
@@ -34,7 +35,9 @@ COMPILE_LIMIT_S = 1800.0
 SHOWN_LINES = 80
 _PLACE = re.compile(r"^(\S+?)\((\d+)\): ", re.MULTILINE)
 _FULL = "No space left on device"
-_ERROR = re.compile(r"\berror\b", re.IGNORECASE)
+_ERROR = re.compile(r"\berror\b|undefined reference to", re.IGNORECASE)
+_LINKER_ENDED = "collect2: error"
+"""The linker's last words, which nvcc prints before those that say why."""
 
 
 def build_all(root: Path, requests: Sequence[Request], tools: Toolchain) -> tuple[Build, ...]:
@@ -225,7 +228,8 @@ def compile_error(
 ) -> BuildError:
     """Return the error of a compile that failed: the first error of `log` first, then `shown`."""
     lines = log.strip().splitlines()
-    first = next((i for i, line in enumerate(lines) if _ERROR.search(line)), 0)
+    wrong = [i for i, line in enumerate(lines) if _ERROR.search(line)]
+    first = next((i for i in wrong if not lines[i].startswith(_LINKER_ENDED)), (*wrong, 0)[0])
     if len(lines) > first + SHOWN_LINES:
         left_out = len(lines) - first - SHOWN_LINES
         lines = [*lines[: first + SHOWN_LINES], f"({left_out} more lines of compiler output)"]
@@ -234,6 +238,7 @@ def compile_error(
     ]
     return BuildError(
         f"{request.name} does not compile",
+        compile_advice(log, in_project=True),
         details="\n".join([*shown_lines, f"command: {shlex.join(shown)}"]),
     )
 
@@ -250,4 +255,5 @@ def _joined(failures: Sequence[BuildError], total: int) -> BuildError:
     details = "\n\n".join(
         "\n".join([text, *filter(None, commands[text])]) for text in commands if text
     )
-    return BuildError(f"{len(failures)} of {total} builds failed: {names}", details=details)
+    hint = "; ".join(dict.fromkeys(e.hint for e in failures if e.hint))
+    return BuildError(f"{len(failures)} of {total} builds failed: {names}", hint, details=details)

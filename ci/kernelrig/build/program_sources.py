@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig.build.command import CWD
+from kernelrig.build.compile_advice import compile_advice
 from kernelrig.build.compiler import COMPILE_LIMIT_S, SHOWN_LINES, readable_log
 from kernelrig.build.relocatable_code import (
     asks_for_relocatable,
@@ -25,7 +26,7 @@ from kernelrig.proc import run_process
 SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a")
 _UNDEFINED = re.compile(r"undefined reference to [`'](\w+)'")
 _CUDA = re.compile(r"(__)?cu(da)?[A-Z]|cu(blas|dnn|rand|fft|sparse|solver|pti)|nvrtc|nvml|nccl")
-_LINKED = re.compile(r"-l\w.*|-L.*")
+_LINKED = re.compile(r"-l(?!ineinfo$)\w.*|-L.*")
 _NO_LIBRARY = re.compile(r"cannot find -l(\w+)")
 _LIBRARY = re.compile(
     r"(cublas|cublasLt|cudnn|cufft|cufftw|cusparse|cusolver|cutensor|cufile|cupti|nvblas|nvjpeg|npp|nccl"
@@ -123,7 +124,11 @@ def _does_not_compile(source: Path, log: str, argv: Sequence[str]) -> BuildError
         raise _no_library(included)
     lines = log.strip().splitlines()[-SHOWN_LINES:]
     command = f"command: {shlex.join(argv)}"
-    return BuildError(f"{source.name} does not compile", details="\n".join([*lines, command]))
+    return BuildError(
+        f"{source.name} does not compile",
+        compile_advice(log, in_project=False),
+        details="\n".join([*lines, command]),
+    )
 
 
 def _named_library(flag: str) -> str:

@@ -90,6 +90,16 @@ def locate(frames: Sequence[Frame], source: str) -> Frame:
     return next(own, frames[-1] if frames else Frame("", 0))
 
 
+def chain_text(frames: Sequence[Frame]) -> str:
+    """Return a chain of inlined calls, innermost first; a file is named once for its frames."""
+    said, file = [], ""
+    for frame in frames:
+        name = "" if frame.file == file else PurePosixPath(frame.file).name
+        file = frame.file
+        said.append(f"{frame.function or '?'} {name}:{frame.line}")
+    return " < ".join(said)
+
+
 def is_file(path: str, source: str) -> bool:
     """Return whether `path` is the file `source`, or ends with it: `kernel/gemm.cu`, `gemm.cu`."""
     wanted = PurePosixPath(source).parts

@@ -44,12 +44,13 @@ def describe_error(error: CiError, folder: str = "") -> str:
     lines = printable(error.details.rstrip()).split("\n")
     if not folder:
         return "\n".join([*lines, said])
-    first = next((line for line in lines if ": error" in line), lines[0])
+    first = lines[0]  # what refused the source stands before what the compiler said else
     lines = [line for line in lines if not line.startswith("command: ")]
     if (left := len(lines) - _COMPILER_LINES) > 0:
         log = f"{folder}/stages/00-build/compile.log"
         lines = [*lines[:_COMPILER_LINES], f"... {left} more lines in {log}"]
-    return "\n".join([*lines, f"{printable(error.message)}: {first}"])
+    hint = [f"next: {printable(error.hint)}"] if error.hint else []
+    return "\n".join([*lines, f"{printable(error.message)}: {first}", *hint])
 
 
 def _without_commands(plan: Plan) -> list[StageJob]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
 
 from kernelrig.findings.demangling import readable
+from kernelrig.findings.location import chain_text
 from kernelrig.model import Finding, Outcome, Run, StageKind
-from kernelrig.model.frame import Frame
 from kernelrig.report.entries import STATIC_TOOL, Entry, entries
 from kernelrig.report.next_step import RUNS, next_step
 from kernelrig.report.outcome import (
@@ -179,18 +178,10 @@ def _with(finding: Finding) -> str:
 
 
 def _chain(finding: Finding) -> str:
-    """Return the inlined chain, innermost first; a file is named once for the frames in it."""
+    """Return the inlined chain, innermost first."""
     if len(finding.frames) < 2:
         return ""
-    return _plain(f"inlined: {' < '.join(_frames(finding.frames))}")
-
-
-def _frames(frames: Sequence[Frame]) -> Iterator[str]:
-    file = ""
-    for frame in frames:
-        name = "" if frame.file == file else PurePosixPath(frame.file).name
-        file = frame.file
-        yield f"{frame.function or '?'} {name}:{frame.line}"
+    return _plain(f"inlined: {chain_text(finding.frames)}")
 
 
 def _seen(entry: Entry) -> str:

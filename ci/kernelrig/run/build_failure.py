@@ -23,7 +23,7 @@ def record_build_failure(directory: RunDirectory, stage: Stage, error: BuildErro
     rundir.write_atomic(log, f"{error.details.rstrip()}\n")
     tool = "nvcc" if directory.run.kernel.cuda else "c++"
     found = tuple(compiler_findings(error.details, tool))
-    verdict = failed(error.message, *error.details.splitlines())
+    verdict = failed(str(error), *error.details.splitlines())
     check = Check("compile", verdict, findings=found)
     record = directory.record(stage, verdict)
     return replace(record, checks=(check,))

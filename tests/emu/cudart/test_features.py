@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
 import pytest
+from kernelrig.emu.cudart.program_launch import HowToRun
+from kernelrig.emu.cudart.recorder import FILE
+from kernelrig.emu.cudart.replay import replay
+from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.exploration import ALL_OBSERVERS
+from kernelrig.emu.launch.sequence import read_sequence
+from kernelrig.errors import ConfigError
 from kernelrig.model import Toolchain
 from kernelrig.run.program import ProgramRequest, emulate_program
 
@@ -76,3 +84,28 @@ def test_relocatable_code_of_two_files_is_linked(tmp_path: Path) -> None:
         stdout.seek(0)
         assert stdout.read().decode() == "64 33\n"
     assert report.exit_code == 0
+
+
+def test_launches_of_relocatable_code_are_recorded_and_name_lines_of_their_files(
+    tmp_path: Path,
+) -> None:
+    files = (tmp_path / "uses.cu", tmp_path / "defines.cu")
+    wrong = DEFINES.replace("2 * x;", "x + table[x + 4];")
+    for file, text in zip(files, (USES, wrong), strict=True):
+        file.write_text(text)
+    out = tmp_path / "case"
+    request = ProgramRequest(files, nvcc_flags=("-rdc=true",), schedules=2, record=out)
+    with tempfile.TemporaryFile() as stdout:
+        report = emulate_program(REPOSITORY, request, stdout)
+    assert report.exit_code == 1
+    described = json.loads((out / FILE).read_text())
+    kept = [one for m in described["modules"].values() for one in (m, *m["linked"])]
+    assert sorted(one["path"] for one in kept) == ["module_1.ptx", "module_1_2.ptx"]
+    how = HowToRun(Schedule(), 2, ALL_OBSERVERS, jobs=1)
+    again = replay(out / FILE, read_sequence(out / FILE), how, lambda _: None)
+    found = [f for one in again.launches for f in one.findings]
+    (place,) = {(f.kind, f.source.rpartition("/")[2]) for f in found}
+    assert place == ("out-of-bounds", "defines.cu:4 twice")
+    assert again.notes == ()
+    with pytest.raises(ConfigError, match="linked of several files of PTX"):
+        replay(out / FILE, read_sequence(out / FILE), how, lambda _: None, out / "module_1.ptx")

@@ -43,6 +43,7 @@ class Fault:
 BY_TEXT_ALONE = frozenset({
     ("pair", "(h) the pair has not met before the alloc"),
     ("ring", "inits not published"),
+    ("ring", "a stage is refilled through another proxy"),
     ("cluster", "inits not published to the peer"),
     ("pair", "inits not published"),
     ("product", "after_thread_sync missing before the ld"),

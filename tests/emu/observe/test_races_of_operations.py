@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from kernelrig.emu.machine.operations import Op
@@ -87,15 +89,25 @@ def test_a_refill_behind_arrivals_of_the_readers_is_in_order() -> None:
     assert play.kinds == []
 
 
-def test_a_refill_after_generic_readers_needs_a_proxy_fence_too() -> None:
+@pytest.mark.parametrize(
+    ("access", "rule", "severity"),
+    [
+        (Play.load, "refill-without-proxy-fence", "warning"),
+        (Play.store, "store-without-proxy-fence", "error"),
+    ],
+)
+def test_a_refill_after_generic_accesses_needs_a_proxy_fence_too(
+    access: Callable[..., None], rule: str, severity: str
+) -> None:
     play, full, empty = Play(), Barrier(), Barrier(0, 0x408)
     play.copy_in((0, 0), full)
     play.wait(1, full)
-    play.load(1, 0x400 + LANES)
+    access(play, 1, 0x400 + LANES)
     play.arrive(1, empty)
     play.wait((0, 0), empty)
     play.copy_in((0, 0), full, 1)
-    assert set(play.kinds) == {"proxy-fence"}
+    found = {(f.kind, f.rule, f.severity) for f in play.machine.findings}
+    assert found == {("proxy-fence", rule, severity)}
 
 
 # Copies out of shared memory (rows 13, 14, 16).

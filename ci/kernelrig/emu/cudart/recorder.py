@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.cudart.array_files import ArrayFiles
 from kernelrig.emu.cudart.device_memory import GRID_WORKSPACE, PAGE, Kind
+from kernelrig.emu.cudart.fat_binary import PtxImage
 from kernelrig.emu.cudart.modules import LoadedModule
 from kernelrig.emu.cudart.program_launch import SeenLaunch
 from kernelrig.emu.cudart.recorded_arguments import argument_of, map_entry, maps_in
@@ -295,21 +296,22 @@ class Recorder:
         return self._modules.setdefault(id(module), (name, module))[0]
 
     def _module_file(self, name: str, module: LoadedModule) -> Json:
-        if module.others:
-            raise ConfigError(
-                "launches of relocatable device code are not recorded: their PTX is several files",
-                "compile the program without -rdc=true",
-            )
-        data = module.image.text.encode("utf-8", "surrogateescape")
-        path = f"{name}.ptx"
-        (self._part / path).write_bytes(data)
         names = {known.made.start: key for key, known in self._known.items()}
         variables = {
             variable: names[made.start]
             for variable, made in module.variables.items()
             if made.start in names
         }
-        return {"path": path, "sha256": hashlib.sha256(data).hexdigest(), "variables": variables}
+        said: Json = {**self._ptx_file(f"{name}.ptx", module.image), "variables": variables}
+        if module.others:
+            others = enumerate(module.others, 2)
+            said["linked"] = [self._ptx_file(f"{name}_{n}.ptx", image) for n, image in others]
+        return said
+
+    def _ptx_file(self, path: str, image: PtxImage) -> Json:
+        data = image.text.encode("utf-8", "surrogateescape")
+        (self._part / path).write_bytes(data)
+        return {"path": path, "sha256": hashlib.sha256(data).hexdigest()}
 
     def _buffer(self, name: str, known: _Known) -> Json:
         made, contents = known.made, known.contents

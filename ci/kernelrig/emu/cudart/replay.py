@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.cudart.device_memory import MAX_SPAN, DeviceMemory, Kind
-from kernelrig.emu.cudart.fat_binary import ptx_image
+from kernelrig.emu.cudart.fat_binary import PtxImage, ptx_image
 from kernelrig.emu.cudart.messages import LaunchMessage
 from kernelrig.emu.cudart.modules import LoadedFunction, LoadedModule, Resources
 from kernelrig.emu.cudart.program_launch import (
@@ -34,7 +34,14 @@ from kernelrig.emu.launch.loader import (
     read_array,
     require_hash,
 )
-from kernelrig.emu.launch.sequence import Content, LaunchSequence, SequenceBuffer, SequenceLaunch
+from kernelrig.emu.launch.sequence import (
+    Content,
+    LaunchSequence,
+    LinkedPtx,
+    SequenceBuffer,
+    SequenceLaunch,
+    SequenceModule,
+)
 from kernelrig.emu.machine.instruction_table import Unsupported
 from kernelrig.emu.machine.state_spaces import Allocation
 from kernelrig.emu.numerics.arrays import Array
@@ -74,6 +81,11 @@ def replay(
     """
     if module is not None and len(sequence.modules) != 1:
         raise ConfigError(f"{path.name}: has {len(sequence.modules)} modules", "drop --module")
+    if module is not None and any(one.linked for one in sequence.modules.values()):
+        raise ConfigError(
+            f"{path.name}: its module is linked of several files of PTX, and --module is one",
+            "edit the file in question, and remove its sha256",
+        )
     session = _Session(path, sequence, how, say, module)
     try:
         session.run()
@@ -266,16 +278,12 @@ class _Session:
 
     def _load(self, name: str) -> LoadedModule:
         entry = self._sequence.modules[name]
-        file = self._module or self._path.parent / entry.path
-        if self._module is None and entry.sha256 is not None:
-            require_hash(file, entry.sha256)
-        try:
-            data = read_regular(file, MAX_PTX_BYTES)
-        except OSError as e:
-            raise ConfigError(
-                f"cannot read the PTX {file}: {(e.strerror or str(e)).lower()}"
-            ) from e
-        image = ptx_image(data, file.name)
+        if self._module is None:
+            file = self._path.parent / entry.path
+            image, *others = self._image_of(entry), *map(self._image_of, entry.linked)
+        else:
+            file, others = self._module, []
+            image = _ptx_of(file)
         given = {}
         for variable, buffer in entry.variables.items():
             if buffer not in self._placed:
@@ -283,6 +291,7 @@ class _Session:
             given[variable] = self._placed[buffer]
         source = self._sequence.source or file.name
         loaded = LoadedModule(image, self.memory, source, lambda _: Resources(), given)
+        loaded.others.extend(others)
         sizes = {v.name: v.size for v in loaded.parsed.variables}
         for variable, made in given.items():
             if made.size < sizes.get(variable, 0):
@@ -290,6 +299,12 @@ class _Session:
                     f"variable {variable!r} has {sizes[variable]} bytes, its buffer {made.size}"
                 )
         return loaded
+
+    def _image_of(self, entry: SequenceModule | LinkedPtx) -> PtxImage:
+        file = self._path.parent / entry.path
+        if entry.sha256 is not None:
+            require_hash(file, entry.sha256)
+        return _ptx_of(file)
 
     def _error(self, text: str) -> ConfigError:
         at = f"launch {self._at}: " if self._at else ""
@@ -313,3 +328,11 @@ class _Session:
 
     def applied(self, launch: SeenLaunch) -> None:
         pass
+
+
+def _ptx_of(file: Path) -> PtxImage:
+    try:
+        data = read_regular(file, MAX_PTX_BYTES)
+    except OSError as e:
+        raise ConfigError(f"cannot read the PTX {file}: {(e.strerror or str(e)).lower()}") from e
+    return ptx_image(data, file.name)

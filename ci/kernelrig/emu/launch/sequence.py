@@ -84,12 +84,24 @@ class SequenceBuffer(BufferEntry):
 
 
 @dataclass(frozen=True, slots=True)
+class LinkedPtx:
+    """A further file of PTX of a module: of relocatable device code each object has one."""
+
+    path: str
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceModule:
-    """PTX. `variables` names the buffers that its variables are; others are as the PTX says."""
+    """PTX. `variables` names the buffers that its variables are; others are as the PTX says.
+
+    `linked` is what is linked to it, where it is relocatable device code.
+    """
 
     path: str
     sha256: str | None = None
     variables: dict[str, str] = field(default_factory=dict)
+    linked: tuple[LinkedPtx, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +185,8 @@ def _complaints(sequence: LaunchSequence) -> Iterator[str]:
     for name, module in sequence.modules.items():
         if len(module.variables) > MAX_ENTRIES:
             yield f"module {name!r} has over {MAX_ENTRIES} variables"
+        if len(module.linked) > MAX_ENTRIES:
+            yield f"module {name!r} has over {MAX_ENTRIES} files"
         for variable, buffer_name in module.variables.items():
             if buffer_name not in sequence.buffers:
                 yield f"variable {variable!r} is buffer {buffer_name!r}, which is not there"

@@ -111,8 +111,9 @@ def rule_of(
             return "tensor-store-not-waited"
         return "tensor-fence-after-wait" if tensor_waited else "tensor-commit-not-waited"
     if ordered:
-        stored = first is None and before.write and now.operation is not None
-        return "store-without-proxy-fence" if stored and space == "shared" else "proxies-not-fenced"
+        if first is None and now.operation is not None and space == "shared":
+            return "store-without-proxy-fence" if before.write else "refill-without-proxy-fence"
+        return "proxies-not-fenced"
     if first is None:
         return _between_threads(before, now)
     name = first.name

@@ -13,6 +13,17 @@ ORDER_RULES = (
         "fence.proxy.async between them, in a thread on the way",
     ),
     IsaRule(
+        "refill-without-proxy-fence",
+        "9.7.13.4",
+        "between reads of shared memory by threads and the asynchronous copy that refills it, which"
+        " waits for their arrivals, there is a fence.proxy.async",
+        "arrivals order accesses of one proxy only. Some pipelines have the fence (the epilogues of"
+        " CUTLASS), others leave it out, and no hardware is known to show it: a read has its value"
+        " before its thread arrives",
+        "fence.proxy.async.shared::cta in the reading threads, before they arrive",
+        severity="warning",
+    ),
+    IsaRule(
         "tensor-store-not-waited",
         "9.7.16.6.4",
         "a tcgen05.st is waited for before other threads use its columns",

@@ -94,6 +94,9 @@ def test_an_installed_wheel_serves_a_folder_that_was_empty(wheel: Path, tmp_path
     assert "saxpy: 0 of 1000 elements are wrong" in run(program, "run", "kernel/saxpy.cu")
     assert run(program, "remote-test").startswith("pass: ")
     assert "pass: saxpy sm_100a production, emulated" in run(program, "watch", "--once")
+    said = run(program, "record", "kernel/saxpy.cu", "--out", "case")
+    assert "next: kernelrig emulate --launch case/launch.json" in said
+    assert "0 errors" in run(program, "emulate", "--launch", "case/launch.json")
     assert "wrote kernel/act.cu" in run(program, "new", "act", "--template", "elementwise")
     assert run(program, "remote-test", "--kernel", "act").startswith("pass: ")
     # The core came with the wheel: what was compiled is the CUDA runtime, and no more.

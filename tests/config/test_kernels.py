@@ -313,6 +313,11 @@ def test_variants_of_a_plain_program_may_share_its_name(project: Project) -> Non
             "5: an expected line is one line with something in it, not 'a\\nb'",
         ),
         ('"2025.3"', "2025.3", "13: 'tool_version' must be text, not 2025.3; put it in quotes"),
+        (
+            "kernel_regex: gemm_kernel",
+            "kernel_regex: gemm_kernel\n    libs: [cuda]",
+            "5: 'libs' stands in each variant where there are variants",
+        ),
         ("kernels:", "kernels: {}\nx:", "3: unknown key 'x'; known keys: default, kernels, schema"),
     ],
 )

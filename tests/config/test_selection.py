@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from kernelrig.config.selection import (
+    at_arch_of,
     checked_targets,
     choose_builds,
     choose_remote,
@@ -20,6 +21,7 @@ from kernelrig.model import (
     Budget,
     Build,
     Case,
+    DeviceKind,
     Kernel,
     Pattern,
     Plan,
@@ -51,6 +53,16 @@ def test_a_run_that_names_no_remote_takes_the_default_where_there_is_one() -> No
             choose_remote(known, "", default)
         said = f"no remote was named; remotes: {', '.join(sorted(known))}"
         assert error.value.message.startswith(said)
+
+
+def test_an_emulator_is_the_gpu_that_the_kernel_is_for_and_a_host_is_its_own() -> None:
+    emulator = Remote("emulator", "sm_100a", device=DeviceKind.EMULATOR)
+    assert at_arch_of(emulator, KERNEL) == replace(emulator, arch="sm_90a")
+    hopper = replace(emulator, arch="sm_90a")
+    assert at_arch_of(hopper, KERNEL) is hopper
+    said = "gemm has no source for sm_100a, which remote 'b200' is; it has sm_90a; name another"
+    with pytest.raises(ConfigError, match=said):
+        at_arch_of(Remote("b200", "sm_100a"), KERNEL)
 
 
 @pytest.mark.parametrize(

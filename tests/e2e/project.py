@@ -195,6 +195,11 @@ def stage_of(run: Run, name: str) -> StageRecord:
     return {stage.name: stage for stage in run.stages}[name]
 
 
+def recorded(sentence: str) -> str:
+    """Return a sentence as records have it: they name a task without how it is typed here."""
+    return sentence.replace("`ci/invoke ", "`invoke ")
+
+
 def read_junit(folder: Path) -> dict[str, str]:
     """Return `suite/case` -> `pass`, or `failure: message` and the like, of a valid junit.xml."""
     document = etree.parse(folder / "junit.xml")

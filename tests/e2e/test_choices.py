@@ -11,7 +11,7 @@ def test_without_a_remote_the_remotes_are_named(project: Project) -> None:
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert answer.sentences == [
         "no remote was named; remotes: host, local;"
-        " pass --remote NAME, or add one with `invoke remote-add NAME USER@HOST`"
+        " pass --remote NAME, or add one with `ci/invoke remote-add NAME USER@HOST`"
     ]
 
 

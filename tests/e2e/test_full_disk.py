@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.e2e.host import LoopbackHost
-from tests.e2e.project import Project, read_junit, read_run, run_words
+from tests.e2e.project import Project, read_junit, read_run, recorded, run_words
 from tests.small_disk import SmallDisk
 
 Mount = Callable[[str], None]
@@ -30,10 +30,10 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_shipped(
     assert (answer.exit_code, answer.sentences) == (4, [])
     sentence = (
         "0.0 GB free in the workdir of host, 1.1 GB needed;"
-        " run `invoke clean --remote host`, or name another `workdir` in remotes.yaml"
+        " run `ci/invoke clean --remote host`, or name another `workdir` in remotes.yaml"
     )
     assert answer.shows(f"1. preflight / disk: {sentence}")
-    assert read_junit(answer.folder)["preflight/disk"] == f"error: {sentence}"
+    assert read_junit(answer.folder)["preflight/disk"] == f"error: {recorded(sentence)}"
     assert answer.run.shipped is None
     assert list((host.workdir / "blobs").iterdir()) == []
 
@@ -45,12 +45,12 @@ def test_a_disk_that_has_no_room_for_another_file_refuses_what_is_shipped(
     answer = project.test("passes", "brief")
     sentence = (
         "host: the disk is full: no inode free under the workdir;"
-        " free space there, or run `invoke clean --remote host`"
+        " free space there, or run `ci/invoke clean --remote host`"
     )
     assert (answer.exit_code, answer.sentences) == (4, [sentence])
     assert read_junit(answer.folder) == {
         "build/passes-sm_90a-production": "pass",
-        "preflight/stage": f"error: {sentence}",
+        "preflight/stage": f"error: {recorded(sentence)}",
         "program/stage": "skipped: not run: the run ended before this stage",
     }
 

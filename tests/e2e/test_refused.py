@@ -9,7 +9,7 @@ from typing import Any
 from kernelrig.remote.ssh.known_hosts import parse_host_key
 
 from tests.e2e.host import LoopbackHost
-from tests.e2e.project import Answer, MakeProject, read_junit
+from tests.e2e.project import Answer, MakeProject, read_junit, recorded
 from tests.remote.sshd_fixture import free_port, make_key
 
 
@@ -21,7 +21,7 @@ def check_refused(make: MakeProject, host: LoopbackHost, **changes: Any) -> Answ
     assert answer.run.state == "finished"
     assert read_junit(answer.folder) == {
         "build/passes-sm_90a-production": "pass",
-        "preflight/stage": f"error: {answer.sentences[0]}",
+        "preflight/stage": f"error: {recorded(answer.sentences[0])}",
         "program/stage": "skipped: not run: the run ended before this stage",
     }
     assert (answer.folder / "build/cpu_program").is_file()
@@ -35,7 +35,7 @@ def test_an_unknown_host_key_is_shown_with_the_command_that_pins_it(
     shown = parse_host_key(host.sshd.host_key)
     assert check_refused(make, host, host_key="").sentences == [
         f"the host key of remote 'host' is not known: it shows {shown}; compare the fingerprint"
-        f" with what the host or its provider says, then `invoke remote-add host"
+        f" with what the host or its provider says, then `ci/invoke remote-add host"
         f" USER@HOST:PORT --fingerprint {shown.fingerprint}`"
     ]
 
@@ -47,7 +47,7 @@ def test_a_changed_host_key_is_never_passed_over(
     assert check_refused(make, host, host_key=pinned.line).sentences == [
         f"the host key of remote 'host' changed: it shows {shown}, pinned is {pinned};"
         " this may be a man-in-the-middle attack; if the machine is a new one,"
-        " `invoke remote-add host USER@HOST:PORT --fingerprint SHA256:...`"
+        " `ci/invoke remote-add host USER@HOST:PORT --fingerprint SHA256:...`"
         " with what its provider says"
     ]
 

@@ -167,6 +167,7 @@ def test_a_build_of_another_arch_than_the_remote_s_never_gets_to_the_host(
         2,
         [
             "--build gives no build of tiny for sm_90a, the remote's arch:"
-            f" {tiny['sm_100a'].folder.name}; `invoke build --kernel tiny --arch sm_90a` makes it"
+            f" {tiny['sm_100a'].folder.name};"
+            " `ci/invoke build --kernel tiny --arch sm_90a` makes it"
         ],
     )

@@ -70,6 +70,14 @@ def test_an_emulated_run_has_the_plans_own_seeds(root: Path) -> None:
     assert drawn(root, "emulated") is None
 
 
+def test_a_plain_program_has_no_seed_and_takes_none(root: Path) -> None:
+    (root / "kernel/prog.cu").write_text("int main() {}\n")
+    (root / "kernel/kernels.yaml").write_text("schema: 3\nkernels:\n  p:\n    sources: prog.cu\n")
+    assert prepare_run(root, RunRequest("host", only=("smoke",))).seed is None
+    with pytest.raises(ConfigError, match="--seed: p is a plain program: it makes its own inputs"):
+        prepare_run(root, RunRequest("host", only=("smoke",), seed=7))
+
+
 @pytest.mark.parametrize(
     ("run_seed", "number", "seed"),
     [(None, 0, 0), (None, 4, 4), (0, 0, 93543916551078), (DRAWN, 1, 213066405942496)],

@@ -13,6 +13,7 @@ import os
 import sys
 
 from kernelrig.errors import CiError
+from kernelrig.terminal.command_name import as_typed
 from kernelrig.terminal.paint import for_stdout
 from kernelrig.terminal.text import log_json, log_text
 
@@ -56,7 +57,7 @@ def write_result(text: str) -> int:
 
     Whatever it holds is escaped here, before it is coloured: a caller cannot forget it.
     """
-    return _write(for_stdout(log_text(text)))
+    return _write(for_stdout(log_text(as_typed(text))))
 
 
 def clear_screen() -> None:
@@ -83,7 +84,7 @@ def _write(text: str) -> int:
 def write_error(text: str) -> None:
     """Write `text` to stderr, escaped as write_result does, if that can be."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(log_text(text))
+        sys.stderr.write(log_text(as_typed(text)))
         sys.stderr.flush()
 
 

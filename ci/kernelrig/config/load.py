@@ -142,6 +142,7 @@ def read_remotes(document: Document) -> dict[str, Remote]:
 def fill_in(value: object, folder: Path) -> Iterator[Complaint]:
     """Turn the value of a kernels.yaml in `folder` into that of its records; yield its mistakes."""
     yield from early_complaints(value)
+    yield from _misplaced(value)
     _fill_in(value)
     if not isinstance(value, dict):
         return
@@ -153,6 +154,14 @@ def fill_in(value: object, folder: Path) -> Iterator[Complaint]:
             for key in ("flag", "without"):
                 if key in entry:
                     yield Complaint((*loc, key), f"'{key}' of a tunable needs a file of schema 4")
+
+
+def _misplaced(value: object) -> Iterator[Complaint]:
+    """Take what belongs to each variant out of entries that have variants, and complain of it."""
+    for loc, entry in _entries(value, ("kernels",), ()):
+        for key in [k for k in SHORT if k in entry and "variants" in entry]:
+            del entry[key]
+            yield Complaint((*loc, key), f"'{key}' stands in each variant where there are variants")
 
 
 def _fill_in(value: object) -> None:

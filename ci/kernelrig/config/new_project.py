@@ -6,10 +6,12 @@ import os
 import re
 from pathlib import Path
 
+from kernelrig.config.program_needs import ProgramNeeds, needs_of
 from kernelrig.config.yaml_source import scalar
 from kernelrig.errors import ConfigError
 from kernelrig.files.new_files import conflicts, write_new
 from kernelrig.files.record_names import is_name
+from kernelrig.files.regular_file import read_regular
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 _FILES = {
@@ -21,6 +23,7 @@ _FILES = {
 }
 """File of the project -> its template."""
 _EXAMPLE = "kernel/saxpy.cu"
+MAX_SOURCE_BYTES = 64 << 20
 _PART = r"[A-Za-z0-9_][A-Za-z0-9._+-]*"
 
 
@@ -33,7 +36,8 @@ def init_project(root: Path, program: Path | None = None) -> list[str]:
     path = _EXAMPLE if program is None else _path_of(root, program)
     name = _name_of(path)
     # Words of a path need no quotes in YAML or a shell: `_path_of` allows no others.
-    words = {"@NAME@": scalar(name), "@SOURCE@": os.path.relpath(path, "kernel"), "@PATH@": path}
+    words = {"@NAME@": scalar(name)}
+    words |= _shown(program_needs(program), os.path.relpath(path, "kernel"))
     texts = {to: _filled(_template(of), words) for to, of in _FILES.items()}
     if program is None:
         texts[_EXAMPLE] = _template("saxpy.cu")
@@ -50,6 +54,32 @@ def init_project(root: Path, program: Path | None = None) -> list[str]:
         return write_new(root, texts)
     except OSError as e:
         raise ConfigError(f"nothing was written: {e.filename}: {e.strerror}") from e
+
+
+def program_needs(program: Path | None) -> ProgramNeeds:
+    """Return what the source of a program shows that it needs, as far as it can be read."""
+    if program is None:
+        return needs_of("")
+    try:
+        data = read_regular(program, MAX_SOURCE_BYTES)
+    except OSError as e:
+        raise ConfigError(f"cannot read '{program}': {(e.strerror or str(e)).lower()}") from e
+    return needs_of(data.decode("utf-8", "replace"))
+
+
+def _shown(needs: ProgramNeeds, source: str) -> dict[str, str]:
+    """Return what kernels.yaml says of a program's archs, libraries and arguments."""
+    if len(needs.archs) == 1:
+        sources = (
+            f"{{{needs.archs[0]}: {source}}}  # by its instructions, or the arch that it names"
+        )
+    else:
+        both = "compiled for sm_100a (B200) and sm_90a (H200); one alone: {sm_90a: FILE}"
+        sources = f"{source}  # {both}"
+    libs = "# libs: [cuda, curand]             # CUDA's libraries that it links"
+    if needs.libs:
+        libs = f"libs: [{', '.join(needs.libs)}]  # by the functions that it calls"
+    return {"@SOURCES@": sources, "@LIBS@": libs}
 
 
 def _template(name: str) -> str:

@@ -10,6 +10,7 @@ from kernelrig.errors import ConfigError
 from kernelrig.files.validation import nearest
 from kernelrig.model import (
     Build,
+    DeviceKind,
     Kernel,
     Pattern,
     Plan,
@@ -62,6 +63,22 @@ def choose_remote(
     )
 
 
+def at_arch_of(remote: Remote, kernel: Kernel) -> Remote:
+    """Return the remote with an arch that the kernel has: an emulator is any GPU, a host is one.
+
+    Raises ConfigError for a host that the kernel has no source for.
+    """
+    if remote.arch in kernel.sources:
+        return remote
+    if remote.device is DeviceKind.EMULATOR:
+        return replace(remote, arch=next(iter(kernel.sources)))
+    raise ConfigError(
+        f"{kernel.name} has no source for {remote.arch}, which remote '{remote.name}' is; it has"
+        f" {', '.join(kernel.sources)}",
+        "name another remote, correct its `arch`, or add a source to kernels.yaml",
+    )
+
+
 def require_address(remote: Remote) -> Remote:
     """Return the remote; ConfigError for one that is to be rented, and has no address so far."""
     if remote.up and not remote.host:
@@ -85,7 +102,8 @@ def choose_recorded(remotes: Mapping[str, Remote], recorded: RecordedRemote, run
             f" remotes.yaml nor remotes.local.yaml; remotes: {known}",
             hint,
         )
-    for key in ("kind", "device", "arch"):
+    any_arch = recorded.device is DeviceKind.EMULATOR  # `at_arch_of`
+    for key in ("kind", "device", *(() if any_arch else ("arch",))):
         now, then = getattr(remote, key), getattr(recorded, key)
         if now != then:
             raise ConfigError(

@@ -88,7 +88,8 @@ def _where(run: Run) -> str:
     """Name the devices that answered."""
     seen = dict.fromkeys(f"{device_label(s)}, {measured(s)}" for s in run.stages if has_run(s))
     nothing = "no stage was run" if run.remote else "the builds were read, nothing was run"
-    where = "; ".join(markdown(label) for label in seen) or f"no device: {nothing}"
+    none = "not known until it is collected" if is_incomplete(run) else f"no device: {nothing}"
+    where = "; ".join(markdown(label) for label in seen) or none
     driver = run.host.driver if run.host else ""
     by_gpu = stages_by_gpu(run)
     details = [

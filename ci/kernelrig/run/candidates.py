@@ -122,7 +122,7 @@ def prepare_bench(root: Path, request: BenchRequest, *, reached: bool = True) ->
         first.variant,
         dict(zip(places, found, strict=True)),
         remote=remote,
-        seed=draw_seed() if request.seed is None else request.seed,
+        seed=_seed(request.seed, candidates),
         bench=Bench(
             candidates,
             rounds,
@@ -187,3 +187,12 @@ def _require_timed(kernel: Kernel, case: str) -> None:
         choose(kernel.cases, case, "case", kernel.name)
     else:
         require_case(kernel, case, kernel.name)
+
+
+def _seed(asked: int | None, candidates: Sequence[Candidate]) -> int | None:
+    """Return the seed of the inputs; None where no candidate takes one."""
+    if any(c.kernel.level for c in candidates):
+        return draw_seed() if asked is None else asked
+    if asked is not None:
+        raise ConfigError("--seed: plain programs make their own inputs")
+    return None

@@ -53,9 +53,10 @@ def wrong_words(root: Path, line: str, chip: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(wrong for each in found for wrong in each))
 
 
-def describe_catalogues(root: Path) -> str:
-    """Return a line for the catalogue of each chip that plans are checked against."""
-    held = (load_catalogue(root, chip) for chip in sorted(CHIPS.values()))
+def describe_catalogues(root: Path, chip: str = "") -> str:
+    """Return a line for the catalogue of each chip, or of one, that plans are checked against."""
+    chips = [_chip(chip)] if chip else sorted(CHIPS.values())
+    held = (load_catalogue(root, one) for one in chips)
     return "\n".join(map(_described, held))
 
 

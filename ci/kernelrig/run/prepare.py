@@ -12,6 +12,7 @@ from kernelrig.config.profile_plans import load_profile_plans
 from kernelrig.config.selection import (
     DEFAULT_REMOTE,
     SELFTEST,
+    at_arch_of,
     checked_targets,
     choose_builds,
     choose_given,
@@ -178,6 +179,7 @@ def prepare_run(root: Path, request: RunRequest, *, reached: bool = True) -> Run
     loaded = tuple(map(build.load_build, request.build_folders))
     named = request.kernel or next((b.kernel for b in loaded if b.kernel != SELFTEST), "")
     kernel = choose_kernel(kernels, named)
+    remote = at_arch_of(remote, kernel)
     require_sense(kernel, plan)
     _require_work(kernel, remote, plan)
     if request.gate_percent is not None:
@@ -214,7 +216,7 @@ def prepare_run(root: Path, request: RunRequest, *, reached: bool = True) -> Run
         remote=remote,
         gate_percent=request.gate_percent,
         require_device=request.require_device,
-        seed=_seed(request.seed, device),
+        seed=_seed(request.seed, device, kernel),
         only=tuple(s.name for s in plan.stages if s.name in request.only) if plan != whole else (),
         stop_at_first=request.stop_at_first,
         profiling=_profiling(root, request, plan, wanted[""].request.arch, device),
@@ -246,12 +248,18 @@ def _profiled_before(root: Path, name: str) -> str:
     return run.id
 
 
-def _seed(asked: int | None, device: DeviceKind) -> int | None:
+def _seed(asked: int | None, device: DeviceKind, kernel: Kernel) -> int | None:
     """Return the seed asked for, or one drawn for a device that executes the kernel.
+
+    None for a plain program, whose inputs are its own.
 
     What is emulated keeps the plan's own: the same commit has the same findings, in CI too, and
     every output of it is compared here, where no kernel can tell a check from a measurement.
     """
+    if not kernel.level:
+        if asked is not None:
+            raise ConfigError(f"--seed: {kernel.name} is a plain program: it makes its own inputs")
+        return None
     if asked is not None or device is DeviceKind.EMULATOR:
         return asked
     return draw_seed()

@@ -274,6 +274,10 @@ def new_run_id(kernel: str, remote: str) -> str:
     return f"{stamp}-{kernel}-{remote}-{secrets.token_hex(2)}"
 
 
+_OF_FILES = (".ncu-rep", ".csv", ".txt", ".json", ".log")
+"""What the names of files end in that are read in the place of a run."""
+
+
 def find_run(runs: Path, name: str) -> Path:
     """Return the run directory that `name` means: a path, an id, or an id's unique part."""
     if (Path(name) / "run.json").is_file():
@@ -282,7 +286,8 @@ def find_run(runs: Path, name: str) -> Path:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise ConfigError(f"no run matches '{name}' under {runs}", "`invoke runs` lists them")
+        file = f"no file '{name}', and " if "/" in name or Path(name).suffix in _OF_FILES else ""
+        raise ConfigError(f"{file}no run matches '{name}' under {runs}", "`invoke runs` lists them")
     raise ConfigError(
         f"'{name}' matches {len(found)} runs: {', '.join(p.name for p in found)}",
         "name a longer part of its id",

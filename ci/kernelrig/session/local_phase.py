@@ -13,7 +13,7 @@ from typing import Any
 
 from kernelrig import __version__, config
 from kernelrig.build import toolchain
-from kernelrig.config.selection import DEFAULT_REMOTE, SELFTEST
+from kernelrig.config.selection import DEFAULT_REMOTE, SELFTEST, at_arch_of
 from kernelrig.errors import BuildError, CiError, noted_run
 from kernelrig.files.event_log import EventLog
 from kernelrig.files.serialization import to_value
@@ -168,7 +168,7 @@ def _steps(
         yield "emulate", EmulateRequest(name, arch, variant, system_cuda=cuda)
         return
     emulator = config.load_remotes(session.root).get(DEFAULT_REMOTE)
-    if emulator is not None and emulator.arch == built.arch:
+    if emulator is not None and at_arch_of(emulator, kernel).arch == built.arch:
         plan = entry.plan or "default"
         yield "emulate", RunRequest(DEFAULT_REMOTE, name, variant, plan, system_cuda=cuda)
 

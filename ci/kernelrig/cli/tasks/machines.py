@@ -58,13 +58,19 @@ def remote_add(
 )
 def init(program: list[str]) -> Reply:
     """Make this folder a project: kernels.yaml, remotes.yaml, tasks.py, a workflow, .gitignore."""
-    from kernelrig.config.new_project import init_project
+    from kernelrig.config.new_project import init_project, program_needs
 
     if len(program) > 1:
         raise ConfigError("init takes one program", "add the others to kernel/kernels.yaml")
-    written = init_project(new_root(), Path(program[0]) if program else None)
+    path = Path(program[0]) if program else None
+    written = init_project(new_root(), path)
     text = "\n".join(f"wrote {name}" for name in written) or "everything is there already"
-    return Reply(f"{text}\nnext: kernelrig remote-test")
+    first = (
+        "`args` in kernel/kernels.yaml, as it reads argv, then "
+        if program_needs(path).arguments
+        else ""
+    )
+    return Reply(f"{text}\nnext: {first}kernelrig remote-test")
 
 
 @command(
@@ -129,7 +135,7 @@ def ncu_catalogue(remote: str = "", chip: str = "", find: str = "", line: str = 
         return Reply(catalogue_refresh.refresh_catalogues(root, remote, chip))
     if find:
         return Reply(catalogue_refresh.find_metrics(root, name_list("find", find), chip))
-    return Reply(catalogue_refresh.describe_catalogues(root))
+    return Reply(catalogue_refresh.describe_catalogues(root, chip))
 
 
 @command(

@@ -325,6 +325,22 @@ def test_a_mistake_in_a_kernel_is_named(project: Project, old: str, new: str, mi
     assert kernel_mistakes(project, old, new) == [f"kernel/kernels.yaml:{mistake}"]
 
 
+def test_a_name_that_is_too_long_for_a_file_is_no_file(project: Project) -> None:
+    (said,) = kernel_mistakes(project, "sm_90a: gemm.cu", f"sm_90a: {'x' * 300}.cu")
+    assert said.startswith("kernel/kernels.yaml:5: no file 'xxx")
+    (said,) = kernel_mistakes(project, "sm_90a: gemm.cu", f"sm_90a: {'x' * 5000}.cu")
+    assert (len(said), said[-5:]) == (604, "x ...")
+
+
+def test_of_many_mistakes_the_first_are_shown(project: Project) -> None:
+    names = ", ".join(f"{{a{n}: 1}}" for n in range(40))
+    said = kernel_mistakes(
+        project, "kernel_regex: gemm_kernel", f"kernel_regex: gemm_kernel\n    args: [{names}]"
+    )
+    assert len(said) == 21
+    assert said[-1] == "kernel/kernels.yaml: 20 more mistakes"
+
+
 def test_a_project_without_kernels_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         config.load_kernels(tmp_path)

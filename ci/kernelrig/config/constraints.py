@@ -15,6 +15,7 @@ from pathlib import Path
 from kernelrig.config.expectations import budget_rules, sass_rules, tunable_rules
 from kernelrig.config.operation_sizes import operation_rules
 from kernelrig.files.record_names import MOST, is_arch, is_identifier, is_name
+from kernelrig.files.regular_file import is_there
 from kernelrig.files.validation import Complaint, Loc, nearest
 from kernelrig.model import (
     AcceptedFinding,
@@ -183,7 +184,7 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
         yield Complaint(("kernel_regex",), f"'kernel_regex' is not a regular expression: {e}")
     for arch, source in kernel.sources.items():
         yield from _arch_rule(("sources", arch), arch)
-        if not (folder / source).is_file():
+        if not is_there(folder / source):
             near = nearest(source, (p.name for p in folder.iterdir()))
             yield Complaint(("sources", arch), f"no file '{source}' in {folder.name}/{near}")
         elif not (folder / source).resolve().is_relative_to(folder.parent.resolve()):

@@ -80,6 +80,11 @@ def remote_sources(root: Path) -> dict[str, str]:
     return places
 
 
+_MOST_MISTAKES = 20
+_MOST_TEXT = 600
+"""Of what is said of a file; who corrects these sees the next ones."""
+
+
 def load_kernels(root: Path) -> dict[str, Kernel]:
     """Read kernel/kernels.yaml: the kernels by name."""
     document = read_yaml(root / KERNELS, KERNELS)
@@ -228,8 +233,16 @@ def raise_complaints(document: Document, complaints: Iterable[Complaint], record
     """Return the record if there is nothing to complain of; else raise all of it, with lines."""
     lines = sorted({(document.line(written_as(c.loc)), c.text) for c in complaints})
     if lines or record is None:
-        raise ConfigError("\n".join(f"{document.label}:{line}: {text}" for line, text in lines))
+        said = [_cut(f"{document.label}:{line}: {text}") for line, text in lines[:_MOST_MISTAKES]]
+        if (left := len(lines) - len(said)) > 0:
+            said.append(f"{document.label}: {left} more mistakes")
+        raise ConfigError("\n".join(said))
     return record
+
+
+def _cut(text: str) -> str:
+    """Return the sentence of one mistake, cut where a value in it would hide the others."""
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]} ..."
 
 
 def _remote_files(root: Path) -> Iterator[tuple[Document, Mapping[str, Remote]]]:

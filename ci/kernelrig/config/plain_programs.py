@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kernelrig.files.record_names import is_identifier, is_name
+from kernelrig.files.regular_file import is_there
 from kernelrig.files.validation import Complaint, Loc, known_keys, nearest, unknown_key
 from kernelrig.model import Kernel, ProgramCase
 
@@ -151,7 +152,7 @@ def _start_rules(
             yield Complaint((*way, "env", name), f"'{name}' holds a zero character")
     for i, name in enumerate(files):
         path = folder / name
-        if not path.is_file():
+        if not is_there(path):
             yield Complaint((*way, "files", i), f"no file '{name}' in {folder.name}/")
         elif not path.resolve().is_relative_to(folder.parent.resolve()):
             text = f"'{name}' is no file of this project: nobody else has it"

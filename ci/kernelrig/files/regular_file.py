@@ -11,6 +11,14 @@ from pathlib import Path
 _CHUNK = 1 << 20
 
 
+def is_there(path: Path) -> bool:
+    """Whether a name that somebody wrote is a file's: one that is too long for a name is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def read_regular(path: Path, max_bytes: int) -> bytes:
     """Return the content of a regular file of at most `max_bytes`.
 

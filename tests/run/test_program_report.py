@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import signal
 from dataclasses import replace
 
@@ -12,6 +14,7 @@ from kernelrig.emu.cudart.program_session import Note, ProgramRun
 from kernelrig.emu.cudart.program_text import report_text
 from kernelrig.emu.cudart.program_verdict import exit_code
 from kernelrig.emu.machine.findings import Finding
+from kernelrig.run.program import nameable
 from kernelrig.run.program_report import program_record
 from kernelrig.run.program_review import Review
 
@@ -125,3 +128,12 @@ def test_a_source_may_have_a_space_in_its_name() -> None:
     record = program_record(run_of(replace(CLEAN, findings=(race,))), "NVIDIA H200", 1, Review())
     (found,) = record.launches[0].findings
     assert (found.finding.at, found.finding.frames[0].function) == ("my prog.cu:3", "add")
+
+
+def test_a_source_outside_of_the_folder_has_a_path_that_findings_can_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert nameable(Path("../prog.cu")) == (tmp_path / "prog.cu").resolve()
+    assert nameable(Path("src/prog.cu")) == Path("src/prog.cu")

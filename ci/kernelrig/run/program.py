@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -91,6 +91,7 @@ def emulate_program(
     Raises ConfigError, BuildError, and CiError for what cannot be emulated.
     """
     _check(request)
+    request = replace(request, files=tuple(map(nameable, request.files)))
     review = Review.of(_reviewed_file(request))
     severities = read_severities(request.severities, strict=request.strict)
     device = device_of(request.arch)
@@ -183,6 +184,12 @@ def _built(
         return build_program(
             request.files, request.arch, tools, libraries, folder, request.nvcc_flags, HEADERS
         )
+
+
+def nameable(file: Path) -> Path:
+    """Return a source by a path that line tables can have: they drop `..` with the stand-in for the
+    current folder, and findings would name files that are not there."""
+    return file.resolve() if ".." in file.parts else file
 
 
 def _check(request: ProgramRequest) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from kernelrig.emu.cudart.messages import Noted

@@ -46,6 +46,7 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.program import BRANCH, EXIT, STOP, TABLE, Segment
 from kernelrig.emu.machine.progress import AT, LAST
 from kernelrig.emu.machine.schedule_policy import LATE, Policy, latest
+from kernelrig.emu.machine.time_limit import limits_pass
 from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, full_mask
 
 
@@ -84,29 +85,36 @@ class Scheduler:
 
     def run(self) -> None:
         """Run until all warps have exited and nothing is in flight, or nothing can go on."""
-        machine = self.machine
+        spurious = self.machine.spurious
         with np.errstate(all="ignore"):
-            while not machine.stopped:
-                if self.steps > self.max_steps:
-                    machine.report("step-limit", f"still running after {self.max_steps} steps")
-                    machine.stopped = True
-                    return
-                heads = machine.operations.heads
-                if machine.ready and self.policy.must_change(machine.ready):
-                    self._change(heads)
-                elif machine.ready or heads:
-                    chosen = self.policy.next(machine.ready, heads)
-                    if isinstance(chosen, Op):
-                        self._step(chosen)
-                    else:
-                        before = self.steps
-                        ready = self._advance(self._merged(chosen))
-                        self.policy.in_a_row += self.steps - before
-                        if not ready:
-                            self.policy.in_a_row = 0
-                elif not self._release_waiters():
-                    break
+            self._go_on()
+            if limits_pass(self.machine):
+                self._go_on()
+        self.machine.spurious = spurious
         self._finish()
+
+    def _go_on(self) -> None:
+        machine = self.machine
+        while not machine.stopped:
+            if self.steps > self.max_steps:
+                machine.report("step-limit", f"still running after {self.max_steps} steps")
+                machine.stopped = True
+                return
+            heads = machine.operations.heads
+            if machine.ready and self.policy.must_change(machine.ready):
+                self._change(heads)
+            elif machine.ready or heads:
+                chosen = self.policy.next(machine.ready, heads)
+                if isinstance(chosen, Op):
+                    self._step(chosen)
+                else:
+                    before = self.steps
+                    ready = self._advance(self._merged(chosen))
+                    self.policy.in_a_row += self.steps - before
+                    if not ready:
+                        self.policy.in_a_row = 0
+            elif not self._release_waiters():
+                break
 
     def _step(self, op: Op) -> None:
         self.steps += 1

@@ -26,6 +26,7 @@ from kernelrig.emu.machine.divergent_collectives import (
 from kernelrig.emu.machine.machine_state import ReconvergencePoint
 from kernelrig.emu.machine.progress import Progress
 from kernelrig.emu.machine.schedule_policy import FRIENDLY, LATE, RANDOM, UNFAIR, Policy
+from kernelrig.emu.machine.time_limit import limits_pass
 from kernelrig.emu.native.batch_facade import (
     IN_FLIGHT,
     PYTHON_IN_FLIGHT,
@@ -116,10 +117,15 @@ class CoreScheduler:
         """Run until all warps have exited and nothing is in flight, or nothing can go on."""
         machine = self.machine
         machine.calls.core_callbacks(machine.core, ctypes.byref(self.callbacks))
-        machine.calls.core_conduct(machine.core, machine.in_turn, machine.spurious)
+        spurious = machine.spurious
+        machine.calls.core_conduct(machine.core, machine.in_turn, spurious)
         self.memory.start(machine.alive_masks)
         with np.errstate(all="ignore"):
             machine.calls.core_run(machine.core)
+            if self.raised is None and limits_pass(machine):
+                machine.calls.core_conduct(machine.core, machine.in_turn, machine.spurious)
+                machine.calls.core_run(machine.core)
+        machine.spurious = spurious
         self.memory.settle()
         machine.program.visits[:] = machine.visits.tolist()
         if self.raised is not None:

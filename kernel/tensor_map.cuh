@@ -41,7 +41,11 @@ static_assert(is_at(INTERLEAVES, CU_TENSOR_MAP_INTERLEAVE_NONE, "none") &&
 static_assert(is_at(SWIZZLES, CU_TENSOR_MAP_SWIZZLE_NONE, "none") &&
               is_at(SWIZZLES, CU_TENSOR_MAP_SWIZZLE_32B, "32B") &&
               is_at(SWIZZLES, CU_TENSOR_MAP_SWIZZLE_64B, "64B") &&
-              is_at(SWIZZLES, CU_TENSOR_MAP_SWIZZLE_128B, "128B"));
+              is_at(SWIZZLES, CU_TENSOR_MAP_SWIZZLE_128B, "128B") &&
+              is_at(SWIZZLES, CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B, "128B_ATOM_32B") &&
+              is_at(SWIZZLES, CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B_FLIP_8B,
+                    "128B_ATOM_32B_FLIP_8B") &&
+              is_at(SWIZZLES, CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B, "128B_ATOM_64B"));
 static_assert(is_at(L2_PROMOTIONS, CU_TENSOR_MAP_L2_PROMOTION_NONE, "none") &&
               is_at(L2_PROMOTIONS, CU_TENSOR_MAP_L2_PROMOTION_L2_64B, "64B") &&
               is_at(L2_PROMOTIONS, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, "128B") &&

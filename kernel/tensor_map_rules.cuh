@@ -37,11 +37,12 @@ inline constexpr TensorMapType TENSOR_MAP_TYPES[] = {
     {"u8", 1, false},  {"u16", 2, false}, {"u32", 4, false}, {"i32", 4, false}, {"u64", 8, false},
     {"i64", 8, false}, {"f16", 2, true},  {"f32", 4, true},  {"f64", 8, true},  {"bf16", 2, true}};
 inline constexpr const char *INTERLEAVES[] = {"none", "16B", "32B"};
-inline constexpr const char *SWIZZLES[] = {"none", "32B", "64B", "128B"};
+inline constexpr const char *SWIZZLES[] = {
+    "none", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B"};
 inline constexpr const char *L2_PROMOTIONS[] = {"none", "64B", "128B", "256B"};
 inline constexpr const char *OOB_FILLS[] = {"zeros", "nan"};
 
-constexpr unsigned SWIZZLE_SPANS[] = {0, 32, 64, 128}; // bytes, in the order of SWIZZLES
+constexpr unsigned SWIZZLE_SPANS[] = {0, 32, 64, 128, 128, 128, 128}; // bytes, in the order of SWIZZLES
 
 constexpr const char *name_of(const char *entry) { return entry; }
 constexpr const char *name_of(const TensorMapType &entry) { return entry.name; }

@@ -20,6 +20,7 @@ from kernelrig.emu.launch.arguments import Argument as Described
 from kernelrig.emu.launch.element_types import DTYPES, encoded
 from kernelrig.emu.launch.file import MapEntry
 from kernelrig.emu.launch.loader import Loaded
+from kernelrig.emu.tensor.swizzle import SWIZZLES
 from numpy.typing import NDArray
 
 Triple = tuple[int, int, int]
@@ -34,7 +35,7 @@ _MAP_DTYPES = {
     "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
 }  # fmt: skip
 _INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
-_SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+_SWIZZLES = {name: number for number, name in enumerate(SWIZZLES)}
 _PROMOTIONS = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
 _FILLS = {"zeros": 0, "nan": 1}
 _LOG_BYTES = 1 << 14

@@ -13,9 +13,11 @@ from typing import Literal, get_args
 
 import numpy as np
 import pytest
-from kernelrig.emu.launch.file import Dtype, MapEntry
+from kernelrig.emu.launch.file import Dtype, MapEntry, SwizzleName
 from kernelrig.emu.machine.state_spaces import GlobalMemory
-from kernelrig.emu.tensor.tensor_map import ELEMENT_BYTES, NAN_FILL, SWIZZLES, TensorMap
+from kernelrig.emu.tensor.swizzle import SWIZZLES
+from kernelrig.emu.tensor.tensor_map import NAN_FILL, TensorMap
+from kernelrig.emu.tensor.tensor_map_rules import ELEMENT_BYTES
 from numpy.typing import NDArray
 
 from tests.emu.gpu import Argument, Gpu, GpuError, Pointer
@@ -38,7 +40,7 @@ class Trial:
     dims: tuple[int, ...]
     box: tuple[int, ...]
     corner: tuple[int, ...]
-    swizzle: Literal["none", "32B", "64B", "128B"] = "none"
+    swizzle: SwizzleName = "none"
     at: int = 0
     steps: tuple[int, ...] = ()
     fill: Literal["zeros", "nan"] = "zeros"
@@ -152,6 +154,21 @@ LOADS = {
     "row of 48 under swizzle 64": Trial("u8", (128, 64), (48, 8), (0, 0), "64B"),
     "row of 16 under swizzle 32": Trial("u8", (128, 64), (16, 8), (0, 0), "32B"),
     "swizzle clipped": Trial("u8", (128, 64), (128, 16), (-48, 60), "128B"),
+    "swizzle 128 of 32-byte atoms": Trial("u8", (128, 64), (128, 16), (0, 3), "128B_ATOM_32B"),
+    "swizzle 128 of 32-byte atoms behind its pattern": Trial(
+        "f32", (32, 64), (32, 2), (0, 3), "128B_ATOM_32B", 256
+    ),
+    "swizzle 128 of 32-byte atoms that flip": Trial(
+        "u8", (128, 64), (128, 16), (-48, 60), "128B_ATOM_32B_FLIP_8B"
+    ),
+    "swizzle 128 of 64-byte atoms": Trial("f16", (64, 64), (64, 16), (0, 3), "128B_ATOM_64B"),
+    "row of 48 under swizzle 128 of 32-byte atoms": Trial(
+        "u8", (128, 64), (48, 8), (16, 3), "128B_ATOM_32B"
+    ),
+    "row of 80 that flips": Trial("u8", (128, 64), (80, 8), (16, 3), "128B_ATOM_32B_FLIP_8B", 128),
+    "row of 16 under swizzle 128 of 64-byte atoms": Trial(
+        "u8", (128, 64), (16, 8), (16, 3), "128B_ATOM_64B"
+    ),
     "three dimensions": Trial("u16", (32, 16, 8), (16, 4, 3), (8, 10, 2)),
     "three dimensions clipped": Trial("u16", (32, 16, 8), (16, 4, 3), (-8, 14, 7)),
     "three dimensions swizzled": Trial("u8", (128, 8, 8), (128, 4, 3), (0, 6, 1), "128B"),
@@ -169,6 +186,15 @@ STORES = {
     "store clipped": Trial("u16", (64, 64), (64, 16), (32, 57), stores=True),
     "store outside": Trial("u8", (128, 64), (64, 16), (0, 64), stores=True),
     "store swizzled": Trial("u8", (128, 64), (128, 16), (0, 9), "128B", 128, stores=True),
+    "store swizzled by 32-byte atoms": Trial(
+        "f32", (32, 64), (32, 16), (0, 9), "128B_ATOM_32B", stores=True
+    ),
+    "store swizzled and flipped": Trial(
+        "u8", (128, 64), (80, 16), (16, 9), "128B_ATOM_32B_FLIP_8B", stores=True
+    ),
+    "store swizzled by 64-byte atoms": Trial(
+        "u8", (128, 64), (128, 16), (0, 50), "128B_ATOM_64B", 128, stores=True
+    ),
     "store every third row": Trial("u8", (128, 64), (64, 16), (0, 5), steps=(1, 3), stores=True),
     "store three dimensions": Trial("u16", (32, 16, 8), (16, 4, 3), (24, 14, 2), stores=True),
     **{
@@ -271,24 +297,54 @@ def digest(left: dict[str, NDArray[np.uint8]]) -> str:
     return hashlib.sha256(left["a"].tobytes() + left["out"].tobytes()).hexdigest()[:16]
 
 
-def loaded(trial: Trial) -> dict[int, bytes]:
-    """Return what a load puts at which byte of the tile, element by element."""
+def places(trial: Trial) -> dict[int, int | None]:
+    """Return by byte of the tile which byte of the tensor an element is; None for one outside."""
     map_, size = trial.map(0), ELEMENT_BYTES[trial.dtype]
-    mask = {"none": 0, "32B": 0x10, "64B": 0x30, "128B": 0x70}[trial.swizzle]
     steps = (1, *map_.element_strides[1:])
-    outside = NAN_FILL * (size // 2) if trial.fill == "nan" else bytes(size)
     row = trial.box[0] * size
-    pitch = SWIZZLES[trial.swizzle] or row
-    found = {}
+    pitch = SWIZZLES[trial.swizzle].width or row
+    found: dict[int, int | None] = {}
     counts = [-(-n // step) for n, step in zip(trial.box, steps, strict=True)]
     for number, index in enumerate(np.ndindex(*counts[::-1])):
         where = [c + i * s for c, i, s in zip(trial.corner, index[::-1], steps, strict=True)]
         inside = all(0 <= w < dim for w, dim in zip(where, trial.dims, strict=True))
         start = sum(w * p for w, p in zip(where, (size, *trial.strides), strict=True))
         to = trial.at + number * size // row * pitch + number * size % row
-        to ^= to >> 3 & mask
-        found[to] = SOURCE[start : start + size].tobytes() if inside else outside
+        found[swizzled(trial.swizzle, to)] = start if inside else None
     return found
+
+
+def loaded(trial: Trial) -> dict[int, bytes]:
+    """Return what a load puts at which byte of the tile, element by element."""
+    size = ELEMENT_BYTES[trial.dtype]
+    outside = NAN_FILL * (size // 2) if trial.fill == "nan" else bytes(size)
+    return {
+        to: outside if start is None else SOURCE[start : start + size].tobytes()
+        for to, start in places(trial).items()
+    }
+
+
+PATTERNS: dict[str, list[str]] = {
+    "none": ["01234567"],
+    "32B": ["01234567", "10325476"],
+    "64B": ["01234567", "10325476", "23016745", "32107654"],
+    "128B": [
+        "01234567", "10325476", "23016745", "32107654", "45670123", "54761032", "67452301",
+        "76543210",
+    ],
+    "128B_ATOM_32B": ["01234567", "23016745", "45670123", "67452301"],
+    "128B_ATOM_32B_FLIP_8B": ["01234567", "23016745", "45670123", "67452301"],
+    "128B_ATOM_64B": ["01234567", "45670123"],
+}  # fmt: skip
+"""By line of 128 bytes: which of its 16-byte chunks lies where (PTX ISA 5.5.7)."""
+
+
+def swizzled(swizzle: str, byte: int) -> int:
+    """Return where that byte of a tile lies."""
+    line, within = divmod(byte, 128)
+    pattern = PATTERNS[swizzle][line % len(PATTERNS[swizzle])]
+    flip = 8 if swizzle.endswith("FLIP_8B") and line % 2 else 0
+    return 128 * line + 16 * pattern.index(str(within // 16)) + (within % 16 ^ flip)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -315,6 +371,12 @@ def test_a_store_changes_the_box_alone(name: str, engine: str) -> None:
         for start in map_.rows(0, clip):
             inside[start : start + size] = True
     assert np.array_equal(left["a"][~inside], SOURCE[~inside])
+    if trial.operation:
+        return
+    size, tensor, tile = map_.element_bytes, left["a"].tobytes(), left["out"].tobytes()
+    for to, start in places(trial).items():
+        if start is not None:
+            assert tensor[start : start + size] == tile[to : to + size]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

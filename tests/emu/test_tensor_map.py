@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kernelrig.emu.tensor.tensor_map import TensorMap, decode, swizzled
+from kernelrig.emu.tensor.swizzle import NONE, SWIZZLES, order_of
+from kernelrig.emu.tensor.tensor_map import TensorMap, decode
 
 GOOD = TensorMap("u8", 0x7F0000000000, (768, 512), (768,), (128, 128), (1, 1), swizzle="128B")
 
@@ -34,7 +35,8 @@ def test_other_bytes_are_no_map(at: int) -> None:
     [
         ({"dtype": "e4m3"}, "dtype is 'e4m3': one of u8, u16, u32, i32, u64, i64, f16, f32, f64,"
          " bf16 is wanted"),
-        ({"swizzle": "96B"}, "swizzle is '96B': one of none, 32B, 64B, 128B is wanted"),
+        ({"swizzle": "96B"}, "swizzle is '96B': one of none, 32B, 64B, 128B,"
+         " 128B_ATOM_32B, 128B_ATOM_32B_FLIP_8B, 128B_ATOM_64B is wanted"),
         ({"interleave": "8B"}, "interleave is '8B': one of none, 16B, 32B is wanted"),
         ({"dims": ()}, "dims has 0 entries: 1 to 5 are allowed"),
         ({"box": (128,)}, "box has 1 entries: the rank of dims asks for 2"),
@@ -118,7 +120,7 @@ def test_a_window_is_the_box_of_three_dimensions() -> None:
 def test_a_swizzle_permutes_the_chunks_of_a_line(
     swizzle: str, start: int, chunks: list[int]
 ) -> None:
-    order = swizzled(swizzle, start, 128)
+    order = order_of(SWIZZLES[swizzle], start, 128)
     assert order is not None
     assert order.tolist() == chunks
 
@@ -134,7 +136,7 @@ def test_a_swizzle_permutes_the_chunks_of_a_line(
 def test_narrow_rows_lie_as_far_apart_as_the_swizzle_is_wide(
     swizzle: str, row: int, chunks: list[int]
 ) -> None:
-    order = swizzled(swizzle, 0, 96, row)
+    order = order_of(SWIZZLES[swizzle], 0, 96, row)
     assert order is not None
     assert order.tolist() == chunks
 
@@ -165,7 +167,7 @@ def test_a_start_that_hardware_rejects_is_known(
 
 
 def test_no_swizzle_keeps_the_order() -> None:
-    assert swizzled("none", 128, 128) is None
+    assert order_of(NONE, 128, 128) is None
 
 
 def test_a_map_of_floats_may_fill_with_nan() -> None:

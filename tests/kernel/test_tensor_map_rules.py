@@ -20,6 +20,8 @@ ALLOWED = (
     "swizzle=none box=256,256",
     "swizzle=32B box=32,1",
     "swizzle=64B box=64,1",
+    "swizzle=128B_ATOM_32B",
+    "swizzle=128B_ATOM_64B",
     "dtype=bf16 box=64,32 oob_fill=nan",
     "dtype=f64 box=16,1 element_strides=1,8",
     "element_strides=9,1",
@@ -32,7 +34,8 @@ REFUSED = {
     "dtype=e4m3": (
         "dtype is 'e4m3': expected one of u8, u16, u32, i32, u64, i64, f16, f32, f64, bf16"
     ),
-    "swizzle=16B": "swizzle is '16B': expected one of none, 32B, 64B, 128B",
+    "swizzle=16B": "swizzle is '16B': expected one of none, 32B, 64B, 128B, 128B_ATOM_32B,"
+    " 128B_ATOM_32B_FLIP_8B, 128B_ATOM_64B",
     "interleave=64B": "interleave is '64B': expected one of none, 16B, 32B",
     "l2_promotion=32B": "l2_promotion is '32B': expected one of none, 64B, 128B, 256B",
     "oob_fill=ones": "oob_fill is 'ones': expected one of zeros, nan",
@@ -58,6 +61,9 @@ REFUSED = {
     "box=144,128": "box[0] is 144 of u8, 144 bytes: at most 128 fit the swizzle",
     "dtype=bf16 box=128,128": "box[0] is 128 of bf16, 256 bytes: at most 128 fit the swizzle",
     "swizzle=64B": "box[0] is 128 of u8, 128 bytes: at most 64 fit the swizzle",
+    "swizzle=128B_ATOM_32B_FLIP_8B box=144,1": (
+        "box[0] is 144 of u8, 144 bytes: at most 128 fit the swizzle"
+    ),
     "swizzle=32B box=48,1": "box[0] is 48 of u8, 48 bytes: at most 32 fit the swizzle",
     "element_strides=1": "element_strides has 1 entries: the rank of dims asks for 2",
     "element_strides=1,0": "element_strides[1] is 0: 1 to 8 is allowed",

@@ -89,6 +89,11 @@ def test_a_swizzle_is_of_absolute_addresses() -> None:
         ("32B", 32, 8, 256, []),
         ("32B", 32, 8, 128, ["swizzle-not-aligned"]),
         ("none", 128, 8, 128, []),
+        ("128B_ATOM_32B", 128, 4, 512, []),
+        ("128B_ATOM_32B", 128, 4, 256, ["swizzle-not-aligned"]),
+        ("128B_ATOM_32B_FLIP_8B", 128, 8, 256, ["swizzle-not-aligned"]),
+        ("128B_ATOM_64B", 128, 8, 256, []),
+        ("128B_ATOM_64B", 128, 8, 128, ["swizzle-not-aligned"]),
     ],
 )
 def test_a_box_off_its_pattern_is_a_warning_once(

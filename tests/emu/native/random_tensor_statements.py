@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from kernelrig.emu.tensor.tensor_map import ELEMENT_BYTES, TensorMap
+from kernelrig.emu.tensor.swizzle import SWIZZLES
+from kernelrig.emu.tensor.tensor_map import TensorMap
+from kernelrig.emu.tensor.tensor_map_rules import ELEMENT_BYTES
 
 from tests.emu.native.random_statements import (
     INPUT_BYTES,
@@ -59,10 +61,12 @@ def boxes(rng: Random, threads: int, ctas: int, addresses: tuple[int, int]) -> B
     size = ELEMENT_BYTES[dtype]
     width = rng.choice((64, 128, 256))
     row = rng.choice((16, 32, 64))
-    swizzle = rng.choice(("none", "none", "128B", *(f"{n}B" for n in (32, 64) if n >= row)))
+    swizzle = rng.choice(
+        ("none", "none", *(name for name, one in SWIZZLES.items() if one.width >= row))
+    )
     dims: tuple[int, ...] = (width // size, INPUT_BYTES // width)
     strides: tuple[int, ...] = (width,)
-    rows = STAGE // (128 if swizzle == "128B" else 64)
+    rows = STAGE // max(64, SWIZZLES[swizzle].width)
     box: tuple[int, ...] = (row // size, rng.randrange(1, rows + 1))
     steps: tuple[int, ...] = (1, rng.choice((1, 1, 2)))
     if rng.random() < 0.4:

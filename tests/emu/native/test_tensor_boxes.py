@@ -11,7 +11,9 @@ import pytest
 from kernelrig.emu.isa.tensor_copy import _Box, _from_shared, _to_shared
 from kernelrig.emu.machine.state_spaces import Arena, GlobalMemory, Memory
 from kernelrig.emu.native.library import library
-from kernelrig.emu.tensor.tensor_map import ELEMENT_BYTES, FLOATS, SWIZZLES, TensorMap, decode
+from kernelrig.emu.tensor.swizzle import SWIZZLES
+from kernelrig.emu.tensor.tensor_map import TensorMap, decode
+from kernelrig.emu.tensor.tensor_map_rules import ELEMENT_BYTES, FLOATS
 from numpy.typing import NDArray
 
 BASE = 4096

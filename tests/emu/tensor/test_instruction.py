@@ -6,13 +6,13 @@ import pytest
 from kernelrig.emu.tensor.formats import BF16, E4M3, E5M2, F16, TF32
 from kernelrig.emu.tensor.instruction_descriptor import Product, doubtful, product
 from kernelrig.emu.tensor.operand_layout import (
-    SWIZZLE_128B,
     BadDescriptor,
     Descriptor,
     check_layout,
     sm90_descriptor,
     sm100_descriptor,
 )
+from kernelrig.emu.tensor.swizzle import SWIZZLE_128B
 
 
 @pytest.mark.parametrize(

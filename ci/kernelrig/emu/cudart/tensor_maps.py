@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelrig.emu.cudart.messages import TensorMapMessage
-from kernelrig.emu.tensor.tensor_map import (
+from kernelrig.emu.tensor.swizzle import SWIZZLES
+from kernelrig.emu.tensor.tensor_map import TensorMap
+from kernelrig.emu.tensor.tensor_map_rules import (
     ELEMENT_BYTES,
     INTERLEAVES,
     L2_PROMOTIONS,
     OOB_FILLS,
-    SWIZZLES,
-    TensorMap,
 )
 from kernelrig.errors import ConfigError
 

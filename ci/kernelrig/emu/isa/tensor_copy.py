@@ -25,21 +25,18 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import GLOBAL_BASE, SLOT_BYTES
 from kernelrig.emu.numerics.arrays import I32, I64, U16, UNSIGNED, Array, Mask
 from kernelrig.emu.numerics.read_modify_write import Combine, combination
+from kernelrig.emu.tensor.swizzle import CHUNK, LINE, flipped, order_of
 from kernelrig.emu.tensor.tensor_map import (
-    CHUNK,
     IMAGE_ALIGNMENT,
     IMAGE_BYTES,
-    SWIZZLES,
     Clip,
     TensorMap,
     decode,
     draft_errors,
-    swizzled,
 )
 from kernelrig.ptx import Instruction, Operand, TensorAddress
 
 SHARED_ALIGNMENT = 128
-LINE = 128  # bytes whose chunks a swizzle permutes alike
 _PATTERN = 1024  # bytes after which every swizzle repeats
 _CHUNKS = np.dtype(np.complex128)  # 16 bytes that NumPy moves as one
 _OPERATIONS = "add min max inc dec and or xor"
@@ -170,7 +167,7 @@ def _listed(corner: tuple[int, ...]) -> str:
 def _chunks(map_: TensorMap, at: int) -> tuple[int, Array | None]:
     """Return where chunk 0 of a pattern is, and where the box's chunks go from there."""
     start = at % _PATTERN
-    return (at - start) // CHUNK, swizzled(map_.swizzle, start, map_.box_bytes, map_.row_bytes)
+    return (at - start) // CHUNK, order_of(map_.pattern, start, map_.box_bytes, map_.row_bytes)
 
 
 def _to_shared(op: Op, map_: TensorMap, at: int, box: Bytes) -> None:
@@ -182,7 +179,8 @@ def _to_shared(op: Op, map_: TensorMap, at: int, box: Bytes) -> None:
         arena.bytes[at : at + size] = box
         arena.written[at : at + size] = 1
     else:
-        arena.bytes.view(_CHUNKS)[first + order] = box.view(_CHUNKS)
+        chunks = flipped(box, order) if map_.pattern.flips else box
+        arena.bytes.view(_CHUNKS)[first + order] = chunks.view(_CHUNKS)
         if not map_.is_dense:
             starts, length = (first + order) * CHUNK, CHUNK
             arena.written.reshape(-1, CHUNK)[first + order] = 1
@@ -203,6 +201,8 @@ def _from_shared(op: Op, map_: TensorMap, at: int) -> Bytes:
         box = arena.bytes[at : at + size].copy()
     else:
         box = arena.bytes.view(_CHUNKS)[first + order].view(np.uint8)
+        if map_.pattern.flips:
+            box = flipped(box, order)
         if not map_.is_dense:
             starts, length = (first + order) * CHUNK, CHUNK
     if op.machine.hooks:
@@ -251,7 +251,7 @@ class _Unaligned:
 
     def look(self, issuer: Issuer, map_: TensorMap, at: int) -> None:
         """Report a box that is not where the pattern starts; parts of a pattern may be anywhere."""
-        pattern = LINE * SWIZZLES[map_.swizzle] // CHUNK
+        pattern = map_.pattern.period
         off = at % pattern if pattern else 0
         if not off or map_.shared_bytes < pattern or issuer.batch.at in self.said:
             return

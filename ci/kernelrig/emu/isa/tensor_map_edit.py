@@ -39,10 +39,6 @@ def _replace(i: Instruction) -> Step:
     def run(batch: WarpBatch, mask: Mask, address: Array, value: Array) -> None:
         for issuer in issuers(batch, mask, name):
             number = issuer.value(value)
-            if field == "swizzle_atomicity":
-                if number:
-                    issuer.report("descriptor", f"atoms of code {number} are not modelled", number)
-                continue
             place = _place(issuer, address, space, "tensor map", write=True)
             if place is None:
                 continue

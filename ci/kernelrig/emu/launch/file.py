@@ -20,6 +20,9 @@ Dtype = Literal[
     "e4m3", "e5m2", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64",
     "f16", "bf16", "f32", "f64",
 ]  # fmt: skip
+SwizzleName = Literal[
+    "none", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B",
+]  # fmt: skip
 Triple = tuple[int, int, int]
 MAX_BUFFER_BYTES = 1 << 30
 MAX_BUFFERS_BYTES = 4 << 30
@@ -69,7 +72,7 @@ class MapEntry:
     box: tuple[int, ...]
     element_strides: tuple[int, ...]
     interleave: Literal["none", "16B", "32B"] = "none"
-    swizzle: Literal["none", "32B", "64B", "128B"] = "none"
+    swizzle: SwizzleName = "none"
     l2_promotion: Literal["none", "64B", "128B", "256B"] = "none"
     oob_fill: Literal["zeros", "nan"] = "zeros"
     offset_bytes: int = 0  # in the buffer

@@ -15,6 +15,14 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.tensor.formats import ROW_BYTES, TF32, Format, decode
+from kernelrig.emu.tensor.swizzle import (
+    NONE,
+    SWIZZLE_32B,
+    SWIZZLE_64B,
+    SWIZZLE_128B,
+    SWIZZLE_128B_ATOM_32B,
+    Swizzle,
+)
 
 UNIT = 16
 PATTERN = 1024
@@ -26,28 +34,6 @@ _FIELD = 0x3FFF
 class BadDescriptor(Exception):
     """The hardware's rules forbid it; the text says which one and how to mend it."""
 
-
-@dataclass(frozen=True, slots=True)
-class Swizzle:
-    """`span` bytes of the fast dimension lie side by side; `atom` bytes stay together."""
-
-    name: str
-    span: int
-    atom: int = 16
-
-    def apply(self, address: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where the bytes of a linear address are."""
-        if self.span == UNIT:
-            return address
-        if self.atom == 32:
-            return address ^ (address >> 2 & 0x60)
-        return address ^ (address >> 3 & (self.span - 16))
-
-
-NONE = Swizzle("none", 16)
-SWIZZLE_32B, SWIZZLE_64B = Swizzle("32B", 32), Swizzle("64B", 64)
-SWIZZLE_128B = Swizzle("128B", 128)
-SWIZZLE_128B_ATOM_32B = Swizzle("128B with 32B atoms", 128, 32)
 
 _SM90 = {0: NONE, 1: SWIZZLE_128B, 2: SWIZZLE_64B, 3: SWIZZLE_32B}
 _SM100 = {

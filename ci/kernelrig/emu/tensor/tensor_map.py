@@ -1,15 +1,13 @@
 """Tensor maps: what cuTensorMapEncodeTiled makes of a tensor in global memory, and its boxes.
 
 NVIDIA's 128 bytes are not documented. These are our own: all fields, and a checksum by which bytes
-that are no tensor map are recognised. The rules are cuda.h's (CUDA 13.0), in the words of
-kernel/tensor_map_rules.cuh.
+that are no tensor map are recognised.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -17,36 +15,33 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.numerics.arrays import Array
+from kernelrig.emu.tensor.swizzle import CHUNK, SWIZZLES, Swizzle
+from kernelrig.emu.tensor.tensor_map_rules import (
+    ELEMENT_BYTES,
+    INTERLEAVES,
+    L2_PROMOTIONS,
+    OOB_FILLS,
+    shape_errors,
+    value_errors,
+)
 
 IMAGE_BYTES = 128
 IMAGE_ALIGNMENT = 64
-CHUNK = 16  # bytes that a swizzle keeps together
-
-ELEMENT_BYTES: dict[str, int] = {
-    **{"u8": 1, "u16": 2, "u32": 4, "i32": 4, "u64": 8, "i64": 8},
-    **{"f16": 2, "f32": 4, "f64": 8, "bf16": 2},
-}
-"""Type -> bytes; the place of a name is its number in cuda.h, here and below."""
-INTERLEAVES = ("none", "16B", "32B")
-SWIZZLES: dict[str, int] = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
-"""Swizzle -> bytes of the row that it permutes."""
-L2_PROMOTIONS = ("none", "64B", "128B", "256B")
-OOB_FILLS = ("zeros", "nan")
-FLOATS = frozenset({"f16", "f32", "f64", "bf16"})
 NAN_FILL = b"\xf7\x7f"
 """Repeated over an element out of bounds, of any type, as an H200 does it."""
 
 MAGIC = b"tiledmap"
-_IMAGE = struct.Struct("<8s6B2xQ5I4x4Q5H5B")  # dims less 1: the largest is 2^32
+_IMAGE = struct.Struct("<8s7BxQ5I4x4Q5H5B")  # dims less 1: the largest is 2^32
 _CHECKSUM = struct.Struct("<I")
 _DRAFT = b"mapdraft"
 """The mark of a map that a kernel edits, and that is none yet."""
-_LISTS = {"global_dim": (8, 5), "global_stride": (13, 4), "box_dim": (17, 5),
-          "element_stride": (22, 5)}  # fmt: skip
+_LISTS = {"global_dim": (9, 5), "global_stride": (14, 4), "box_dim": (18, 5),
+          "element_stride": (23, 5)}  # fmt: skip
 _FIELDS = {"elemtype": 1, "rank": 2, "swizzle_mode": 3, "interleave_layout": 4, "fill_mode": 6,
-           "global_address": 7}  # fmt: skip
+           "swizzle_atomicity": 7, "global_address": 8}  # fmt: skip
 """Where fields of tensormap.replace stand in an image: the first and how many, or the one."""
+_WIDEST = list(SWIZZLES).index("128B")
+"""The swizzle mode of PTX that has atoms; those of them that are larger follow it in cuda.h."""
 _ELEMENT_CODES = {**{n: n for n in range(8)}, 9: 8, 10: 9}
 """Numbers of types in PTX ISA, Table 33, and in cuda.h: PTX has an f32 with .ftz between."""
 
@@ -75,6 +70,10 @@ class TensorMap:
     @cached_property
     def element_bytes(self) -> int:
         return ELEMENT_BYTES[self.dtype]
+
+    @property
+    def pattern(self) -> Swizzle:
+        return SWIZZLES[self.swizzle]
 
     @cached_property
     def steps(self) -> tuple[int, ...]:
@@ -108,7 +107,7 @@ class TensorMap:
         """Bytes from one row of a box to the next in shared memory: under a swizzle, its width,
         however narrow the rows are (measured on H200).
         """
-        return SWIZZLES[self.swizzle] or self.row_bytes
+        return self.pattern.width or self.row_bytes
 
     @cached_property
     def shared_bytes(self) -> int:
@@ -196,18 +195,20 @@ class TensorMap:
 
     def errors(self) -> tuple[str, ...]:
         """Return what cuTensorMapEncodeTiled would not take, a sentence each."""
-        first = tuple(_shape_errors(self))
-        return first or tuple(_value_errors(self))
+        first = tuple(shape_errors(self))
+        return first or tuple(value_errors(self))
 
     def image(self) -> bytes:
         """The bytes that a kernel gets; of a map that breaks no rule."""
         rank = self.rank
         # What is not read of them may be any number.
         steps = self.steps if self.interleave == "none" else self.element_strides
+        swizzle = list(SWIZZLES).index(self.swizzle)
         body = _IMAGE.pack(
             MAGIC, list(ELEMENT_BYTES).index(self.dtype), rank,
-            list(SWIZZLES).index(self.swizzle), INTERLEAVES.index(self.interleave),
-            L2_PROMOTIONS.index(self.l2_promotion), OOB_FILLS.index(self.oob_fill), self.address,
+            min(swizzle, _WIDEST), INTERLEAVES.index(self.interleave),
+            L2_PROMOTIONS.index(self.l2_promotion), OOB_FILLS.index(self.oob_fill),
+            max(swizzle - _WIDEST, 0), self.address,
             *_padded([d - 1 for d in self.dims], 5), *_padded(self.strides_bytes, 4),
             *_padded(self.box, 5), *_padded(steps, 5),
         )  # fmt: skip
@@ -286,9 +287,12 @@ def decode(image: bytes) -> TensorMap | None:
     body = image[: -_CHECKSUM.size]
     if image[-_CHECKSUM.size :] != _CHECKSUM.pack(zlib.crc32(body)):
         return None
-    _, dtype, rank, swizzle, interleave, promotion, fill, address, *lists = _IMAGE.unpack_from(body)
+    words = _IMAGE.unpack_from(body)
+    _, dtype, rank, mode, interleave, promotion, fill, atoms, address, *lists = words
+    if mode > _WIDEST or (atoms and mode < _WIDEST):
+        return None
     dims, strides, box, steps = lists[:5], lists[5:9], lists[9:14], lists[14:19]
-    tables = ((dtype, ELEMENT_BYTES), (swizzle, SWIZZLES), (interleave, INTERLEAVES),
+    tables = ((dtype, ELEMENT_BYTES), (mode + atoms, SWIZZLES), (interleave, INTERLEAVES),
               (promotion, L2_PROMOTIONS), (fill, OOB_FILLS))  # fmt: skip
     if any(number >= len(table) for number, table in tables) or not 1 <= rank <= 5:
         return None
@@ -300,98 +304,10 @@ def decode(image: bytes) -> TensorMap | None:
         tuple(box[:rank]),
         tuple(steps[:rank]),
         INTERLEAVES[interleave],
-        list(SWIZZLES)[swizzle],
+        list(SWIZZLES)[mode + atoms],
         L2_PROMOTIONS[promotion],
         OOB_FILLS[fill],
     )
-
-
-@lru_cache(maxsize=1024)
-def swizzled(swizzle: str, start: int, size: int, row: int = 0) -> Array | None:
-    """Return where each chunk of `size` bytes from `start` goes, in chunks from byte 0 of the
-    swizzle's pattern; None where they stay in their order.
-
-    `start` is a shared address modulo 1024, a multiple of 16: the pattern is of absolute addresses.
-    Rows of `row` bytes, if given, lie as far apart as the swizzle is wide.
-    """
-    if swizzle == "none":
-        return None
-    offset = np.arange(0, size, CHUNK, dtype=np.intp)
-    if row:
-        offset += offset // row * (SWIZZLES[swizzle] - row)
-    address = start + offset
-    bits = SWIZZLES[swizzle] - CHUNK
-    return np.asarray((address ^ (address >> 3 & bits)) // CHUNK)
-
-
-# The rules.
-
-
-def _shape_errors(of: TensorMap) -> list[str]:
-    found = [
-        _name("dtype", of.dtype, ELEMENT_BYTES),
-        _name("interleave", of.interleave, INTERLEAVES),
-        _name("swizzle", of.swizzle, SWIZZLES),
-        _name("l2_promotion", of.l2_promotion, L2_PROMOTIONS),
-        _name("oob_fill", of.oob_fill, OOB_FILLS),
-    ]
-    if not 1 <= of.rank <= 5:
-        return [*filter(None, found), f"dims has {of.rank} entries: 1 to 5 are allowed"]
-    for field, values, wanted in (
-        ("strides_bytes", of.strides_bytes, of.rank - 1),
-        ("box", of.box, of.rank),
-        ("element_strides", of.element_strides, of.rank),
-    ):
-        if len(values) != wanted:
-            found.append(f"{field} has {len(values)} entries: the rank of dims asks for {wanted}")
-    return [f for f in found if f]
-
-
-def _value_errors(of: TensorMap) -> list[str]:
-    unit = 32 if of.interleave == "32B" else 16
-    found = _range("dims", of.dims, 0, 1 << 32)
-    found += [
-        f"strides_bytes[{i}] is {stride}: a multiple of {unit} below 2^40 is wanted"
-        for i, stride in enumerate(of.strides_bytes)
-        if stride % unit or not 0 <= stride < 1 << 40
-    ]
-    found += _range("box", of.box, 0, 256)
-    # without interleave the fastest dimension has no stride: its entry is not read
-    found += _range("element_strides", of.element_strides, int(of.interleave == "none"), 8)
-    if not 0 <= of.element_strides[0] < 1 << 32:
-        found.append(f"element_strides[0] is {of.element_strides[0]}, which is no 32-bit number")
-    row = of.box[0] * of.element_bytes
-    span = SWIZZLES[of.swizzle]
-    said = f"box[0] is {of.box[0]} of {of.dtype}, {row} bytes: "
-    if of.interleave == "none" and row % 16:
-        found.append(said + "a multiple of 16 bytes is wanted without interleave")
-    if of.interleave == "none" and span and row > span:
-        found.append(said + f"at most {span} fit the swizzle")
-    if of.interleave != "none" and of.rank < 3:
-        found.append(f"interleave is {of.interleave} with {of.rank} dims: at least 3 are wanted")
-    if of.interleave == "32B" and of.swizzle != "32B":
-        found.append(f"swizzle is {of.swizzle}: interleave 32B goes with swizzle 32B alone")
-    if of.address % unit:
-        found.append(
-            f"the address lies {of.address % unit} past a multiple of {unit} bytes: a multiple is"
-            " wanted"
-        )
-    if of.oob_fill == "nan" and of.dtype not in FLOATS:
-        found.append(f"oob_fill is nan: {of.dtype} has none, zeros is wanted")
-    return found
-
-
-def _name(field: str, name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    return "" if name in names else f"{field} is '{name}': one of {', '.join(names)} is wanted"
-
-
-def _range(field: str, values: tuple[int, ...], begin: int, high: int) -> list[str]:
-    return [
-        f"{field}[{i}] is {value}: 1 to {high} is allowed"
-        for i, value in enumerate(values)
-        if i >= begin and not 1 <= value <= high
-    ]
 
 
 def _padded(values: list[int] | tuple[int, ...], count: int) -> list[int]:

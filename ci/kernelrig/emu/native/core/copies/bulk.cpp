@@ -155,9 +155,8 @@ bool box_of(Sync& sync, Context& context, const Issuer& issuer, const Operand* o
 
 // Whether a box starts where the pattern of its swizzle does, or Python was told of the first that
 // does not (isa.tensor_copy).
-constexpr int64_t LINE = 128;
 bool is_on_pattern(Sync& sync, const TensorMap& map, int64_t at, int instruction) {
-  const int64_t pattern = map.swizzle * (LINE / CHUNK);
+  const int64_t pattern = map.swizzle * LINE / map.atom;
   if (!pattern || at < 0 || at % pattern == 0 || map.shared_bytes < pattern)
     return true;
   if (sync.off_pattern.size() <= size_t(instruction))

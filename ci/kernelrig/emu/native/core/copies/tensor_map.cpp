@@ -10,7 +10,8 @@ namespace {
 constexpr char MAGIC[] = "tiledmap";
 // In the order of their numbers in cuda.h.
 constexpr int ELEMENT_BYTES[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
-constexpr int SWIZZLES[] = {0, 32, 64, 128};
+constexpr int SWIZZLES[] = {0, 32, 64, 128};  // of the modes that PTX has
+constexpr int ATOMS[] = {16, 32, 32, 64};
 constexpr uint8_t NAN_FILL[] = {0xF7, 0x7F};
 constexpr int64_t PATTERN = 1024;  // bytes after which every swizzle repeats
 
@@ -72,13 +73,21 @@ template <class Each> void each_row(const TensorMap& map, const Clip& clip, Each
 
 // Calls `each(offset in the box, flat position)` for each chunk of a swizzled box.
 template <class Each> void each_chunk(const TensorMap& map, int64_t flat, Each each) {
-  const int64_t start = flat % PATTERN, base = flat - start, bits = map.swizzle - CHUNK;
+  const int64_t start = flat % PATTERN, base = flat - start, bits = map.swizzle - map.atom;
+  const int shift = map.atom == 16 ? 3 : map.atom == 32 ? 2 : 1;
   int64_t offset = 0;
   for (int64_t row = start; offset < map.box_bytes; row += map.swizzle)
     for (int64_t byte = 0; byte < map.row_bytes; byte += CHUNK, offset += CHUNK) {
       const int64_t address = row + byte;
-      each(offset, base + (address ^ (address >> 3 & bits)));
+      each(offset, base + (address ^ (address >> shift & bits)));
     }
+}
+
+// Copy a chunk whose place in shared memory is that byte.
+void copy_chunk(const TensorMap& map, int64_t place, const uint8_t* from, uint8_t* to) {
+  const int other = map.flips && place & LINE ? CHUNK / 2 : 0;
+  std::memcpy(to, from + other, CHUNK / 2);
+  std::memcpy(to + CHUNK / 2, from + CHUNK / 2 - other, CHUNK / 2);
 }
 
 }  // namespace
@@ -86,14 +95,17 @@ template <class Each> void each_chunk(const TensorMap& map, int64_t flat, Each e
 bool decode(const uint8_t* image, TensorMap& into) {
   if (std::memcmp(image, MAGIC, 8) || at<uint32_t>(image, 124) != crc32(image, 124))
     return false;
-  const int dtype = image[8], rank = image[9], swizzle = image[10];
+  const int dtype = image[8], rank = image[9], swizzle = image[10], atoms = image[14];
   if (dtype >= int(std::size(ELEMENT_BYTES)) || rank < 1 || rank > RANKS ||
-      swizzle >= int(std::size(SWIZZLES)) || image[11] > 2 || image[12] > 3 || image[13] > 1)
+      swizzle >= int(std::size(SWIZZLES)) || atoms >= int(std::size(ATOMS)) ||
+      (atoms && SWIZZLES[swizzle] != 128) || image[11] > 2 || image[12] > 3 || image[13] > 1)
     return false;
   into = TensorMap{};
   into.rank = rank;
   into.element_bytes = ELEMENT_BYTES[dtype];
   into.swizzle = SWIZZLES[swizzle];
+  into.atom = ATOMS[atoms];
+  into.flips = atoms == 2;
   into.interleaved = image[11] != 0;
   into.nan = image[13] == 1;
   into.address = at<int64_t>(image, 16);
@@ -181,7 +193,7 @@ void put(const TensorMap& map, int64_t flat, const uint8_t* box, uint8_t* shared
     return;
   }
   each_chunk(map, flat, [&](int64_t offset, int64_t place) {
-    std::memcpy(shared + place, box + offset, CHUNK);
+    copy_chunk(map, place, box + offset, shared + place);
     if (!map.dense)
       std::memset(written + place, 1, CHUNK);
   });
@@ -193,7 +205,7 @@ void take(const TensorMap& map, int64_t flat, const uint8_t* shared, uint8_t* bo
     return;
   }
   each_chunk(map, flat, [&](int64_t offset, int64_t place) {
-    std::memcpy(box + offset, shared + place, CHUNK);
+    copy_chunk(map, place, shared + place, box + offset);
   });
 }
 

@@ -15,12 +15,15 @@ namespace emu {
 
 constexpr int MAP_BYTES = 128;
 constexpr int CHUNK = 16;
+constexpr int64_t LINE = 128;  // bytes whose chunks a swizzle permutes alike
 constexpr int RANKS = 5;
 
 struct TensorMap {
   int rank;
   int element_bytes;
   int swizzle;  // bytes of the row that it permutes, 0 for none
+  int atom;     // bytes that it keeps together
+  bool flips;   // the halves of each chunk change places in odd lines
   bool interleaved;
   bool nan;  // what is out of bounds is NaN, not zero
   int64_t address;

@@ -65,3 +65,26 @@ cp.async.bulk.commit_group;
 cp.async.bulk.wait_group 0;
 DONE:
 """
+
+
+PATTERNS: dict[str, list[str]] = {
+    "none": ["01234567"],
+    "32B": ["01234567", "10325476"],
+    "64B": ["01234567", "10325476", "23016745", "32107654"],
+    "128B": [
+        "01234567", "10325476", "23016745", "32107654", "45670123", "54761032", "67452301",
+        "76543210",
+    ],
+    "128B_ATOM_32B": ["01234567", "23016745", "45670123", "67452301"],
+    "128B_ATOM_32B_FLIP_8B": ["01234567", "23016745", "45670123", "67452301"],
+    "128B_ATOM_64B": ["01234567", "45670123"],
+}  # fmt: skip
+"""By line of 128 bytes: which of its 16-byte chunks lies where (PTX ISA 5.5.7)."""
+
+
+def swizzled(swizzle: str, byte: int) -> int:
+    """Return where that byte of a tile lies."""
+    line, within = divmod(byte, 128)
+    pattern = PATTERNS[swizzle][line % len(PATTERNS[swizzle])]
+    flip = 8 if swizzle.endswith("FLIP_8B") and line % 2 else 0
+    return 128 * line + 16 * pattern.index(str(within // 16)) + (within % 16 ^ flip)

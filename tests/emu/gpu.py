@@ -32,7 +32,8 @@ _DYNAMIC_SHARED, _ANY_CLUSTER = 8, 14  # CUfunction_attribute
 _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
 _MAP_DTYPES = {
     "u8": 0, "i8": 0, "e4m3": 0, "e5m2": 0, "u16": 1, "i16": 1, "u32": 2, "i32": 3, "u64": 4,
-    "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
+    "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9, "b4x16": 13, "b4x16_p64": 14,
+    "b6x16_p32": 15,
 }  # fmt: skip
 _INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
 _SWIZZLES = {name: number for number, name in enumerate(SWIZZLES)}

@@ -20,6 +20,7 @@ from kernelrig.emu.tensor.tensor_map import NAN_FILL, TensorMap
 from kernelrig.emu.tensor.tensor_map_rules import ELEMENT_BYTES
 from numpy.typing import NDArray
 
+from tests.emu.boxes import swizzled
 from tests.emu.gpu import Argument, Gpu, GpuError, Pointer
 from tests.emu.harness import ENGINES, HEAD, Result, run_text
 from tests.toolchain_fixture import REPOSITORY
@@ -322,29 +323,6 @@ def loaded(trial: Trial) -> dict[int, bytes]:
         to: outside if start is None else SOURCE[start : start + size].tobytes()
         for to, start in places(trial).items()
     }
-
-
-PATTERNS: dict[str, list[str]] = {
-    "none": ["01234567"],
-    "32B": ["01234567", "10325476"],
-    "64B": ["01234567", "10325476", "23016745", "32107654"],
-    "128B": [
-        "01234567", "10325476", "23016745", "32107654", "45670123", "54761032", "67452301",
-        "76543210",
-    ],
-    "128B_ATOM_32B": ["01234567", "23016745", "45670123", "67452301"],
-    "128B_ATOM_32B_FLIP_8B": ["01234567", "23016745", "45670123", "67452301"],
-    "128B_ATOM_64B": ["01234567", "45670123"],
-}  # fmt: skip
-"""By line of 128 bytes: which of its 16-byte chunks lies where (PTX ISA 5.5.7)."""
-
-
-def swizzled(swizzle: str, byte: int) -> int:
-    """Return where that byte of a tile lies."""
-    line, within = divmod(byte, 128)
-    pattern = PATTERNS[swizzle][line % len(PATTERNS[swizzle])]
-    flip = 8 if swizzle.endswith("FLIP_8B") and line % 2 else 0
-    return 128 * line + 16 * pattern.index(str(within // 16)) + (within % 16 ^ flip)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

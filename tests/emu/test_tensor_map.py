@@ -34,7 +34,7 @@ def test_other_bytes_are_no_map(at: int) -> None:
     ("change", "sentence"),
     [
         ({"dtype": "e4m3"}, "dtype is 'e4m3': one of u8, u16, u32, i32, u64, i64, f16, f32, f64,"
-         " bf16 is wanted"),
+         " bf16, b4x16, b4x16_p64, b6x16_p32 is wanted"),
         ({"swizzle": "96B"}, "swizzle is '96B': one of none, 32B, 64B, 128B,"
          " 128B_ATOM_32B, 128B_ATOM_32B_FLIP_8B, 128B_ATOM_64B is wanted"),
         ({"interleave": "8B"}, "interleave is '8B': one of none, 16B, 32B is wanted"),
@@ -59,6 +59,39 @@ def test_other_bytes_are_no_map(at: int) -> None:
 )  # fmt: skip
 def test_what_the_driver_rejects_is_a_sentence(change: dict[str, object], sentence: str) -> None:
     assert replace(GOOD, **change).errors() == (sentence,)  # type: ignore[arg-type]
+
+
+PADDED = TensorMap("b6x16_p32", 0x7F0000000000, (256, 64), (192,), (128, 8), (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"dims": (192, 64)}, "dims[0] is 192 of b6x16_p32: a multiple of 128 is wanted"),
+        ({"box": (64, 8)}, "box[0] is 64 of b6x16_p32: 128 is wanted"),
+        ({"strides_bytes": (208,)}, "strides_bytes[0] is 208: a multiple of 32 below 2^40 is"
+         " wanted"),
+        ({"address": 0x7F0000000010}, "the address lies 16 past a multiple of 32 bytes: a multiple"
+         " is wanted"),
+        ({"swizzle": "64B"}, "box[0] is 128 of b6x16_p32, 96 bytes: at most 64 fit the swizzle"),
+        ({"swizzle": "128B_ATOM_32B_FLIP_8B"}, "swizzle is 128B_ATOM_32B_FLIP_8B: b6x16_p32 goes"
+         " with one of none, 128B, 128B_ATOM_32B, 128B_ATOM_64B"),
+        ({"dtype": "b4x16_p64", "swizzle": "128B_ATOM_64B"}, "swizzle is 128B_ATOM_64B: b4x16_p64"
+         " goes with one of none, 128B, 128B_ATOM_32B"),
+        ({"oob_fill": "nan"}, "oob_fill is nan: b6x16_p32 has none, zeros is wanted"),
+        ({"dtype": "b4x16", "dims": (255, 64)}, "dims[0] is 255 of b4x16: a multiple of 2 is"
+         " wanted"),
+        ({"dtype": "b4x16", "box": (33, 8)}, "box[0] is 33 of b4x16, 16.5 bytes: a multiple of 16"
+         " bytes is wanted without interleave"),
+        ({"dtype": "b4x16", "box": (128, 8), "swizzle": "32B"}, "box[0] is 128 of b4x16, 64 bytes:"
+         " at most 32 fit the swizzle"),
+    ],
+)  # fmt: skip
+def test_types_under_a_byte_have_rules_of_their_own(
+    change: dict[str, object], sentence: str
+) -> None:
+    assert PADDED.errors() == ()
+    assert sentence in replace(PADDED, **change).errors()  # type: ignore[arg-type]
 
 
 def test_a_good_map_breaks_no_rule() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelrig.emu.cudart.messages import TensorMapMessage
+from kernelrig.emu.tensor.packed_elements import PACKED
 from kernelrig.emu.tensor.swizzle import SWIZZLES
 from kernelrig.emu.tensor.tensor_map import TensorMap
 from kernelrig.emu.tensor.tensor_map_rules import (
@@ -22,11 +23,11 @@ _ALIKE = {10: "f32", 11: "f32", 12: "f32"}
 def tensor_map_of(asked: TensorMapMessage) -> TensorMap:
     """Return the tensor map; `errors` says what CUDA would not take of it.
 
-    Raises ConfigError for what there is no name for here, as elements of 4 bits.
+    Raises ConfigError for a number that cuda.h does not have.
     """
-    types = {**dict(enumerate(ELEMENT_BYTES)), **_ALIKE}
+    types = {**dict(enumerate(ELEMENT_BYTES)), **_ALIKE, **dict(enumerate(PACKED, 13))}
     if asked.type not in types:
-        raise ConfigError(f"data type {asked.type} of cuda.h is not emulated")
+        raise ConfigError(f"data type {asked.type} is none of cuda.h")
     return TensorMap(
         types[asked.type],
         asked.address,
@@ -43,5 +44,5 @@ def tensor_map_of(asked: TensorMapMessage) -> TensorMap:
 
 def _named(what: str, names: Sequence[str], number: int) -> str:
     if number >= len(names):
-        raise ConfigError(f"{what} {number} of cuda.h is not emulated")
+        raise ConfigError(f"{what} {number} is none of cuda.h")
     return names[number]

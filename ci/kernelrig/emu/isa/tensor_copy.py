@@ -25,6 +25,7 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import GLOBAL_BASE, SLOT_BYTES
 from kernelrig.emu.numerics.arrays import I32, I64, U16, UNSIGNED, Array, Mask
 from kernelrig.emu.numerics.read_modify_write import Combine, combination
+from kernelrig.emu.tensor.packed_elements import packed, padded
 from kernelrig.emu.tensor.swizzle import CHUNK, LINE, flipped, order_of
 from kernelrig.emu.tensor.tensor_map import (
     IMAGE_ALIGNMENT,
@@ -167,12 +168,13 @@ def _listed(corner: tuple[int, ...]) -> str:
 def _chunks(map_: TensorMap, at: int) -> tuple[int, Array | None]:
     """Return where chunk 0 of a pattern is, and where the box's chunks go from there."""
     start = at % _PATTERN
-    return (at - start) // CHUNK, order_of(map_.pattern, start, map_.box_bytes, map_.row_bytes)
+    return (at - start) // CHUNK, order_of(map_.pattern, start, map_.room_bytes, map_.row_room)
 
 
 def _to_shared(op: Op, map_: TensorMap, at: int, box: Bytes) -> None:
     arena = op.machine.memory.shared
     first, order = _chunks(map_, at)
+    box = padded(box, map_.type)
     size = len(box)
     if order is None:
         starts, length = np.array([at]), size
@@ -194,7 +196,7 @@ def _to_shared(op: Op, map_: TensorMap, at: int, box: Bytes) -> None:
 def _from_shared(op: Op, map_: TensorMap, at: int) -> Bytes:
     arena = op.machine.memory.shared
     first, order = _chunks(map_, at)
-    size = map_.box_bytes
+    size = map_.room_bytes
     box: Bytes
     starts, length = np.array([at]), size
     if order is None:
@@ -207,7 +209,7 @@ def _from_shared(op: Op, map_: TensorMap, at: int) -> Bytes:
             starts, length = (first + order) * CHUNK, CHUNK
     if op.machine.hooks:
         op.machine.hooks.op_accessed(op, "shared", starts, length, False)
-    return box
+    return packed(box, map_.type)
 
 
 def _load(i: Instruction) -> Step:

@@ -66,7 +66,7 @@ class MapEntry:
     """cuTensorMapEncodeTiled's arguments: `dims` and `box` fastest first."""
 
     buffer: str
-    dtype: Dtype
+    dtype: Dtype | Literal["b4x16", "b4x16_p64", "b6x16_p32"]
     dims: tuple[int, ...]
     strides_bytes: tuple[int, ...]
     box: tuple[int, ...]

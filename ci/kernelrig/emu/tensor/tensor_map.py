@@ -15,12 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.tensor.packed_elements import ElementType
 from kernelrig.emu.tensor.swizzle import CHUNK, SWIZZLES, Swizzle
 from kernelrig.emu.tensor.tensor_map_rules import (
-    ELEMENT_BYTES,
     INTERLEAVES,
     L2_PROMOTIONS,
     OOB_FILLS,
+    PADDED_BOX,
+    TYPES,
     shape_errors,
     value_errors,
 )
@@ -42,8 +44,8 @@ _FIELDS = {"elemtype": 1, "rank": 2, "swizzle_mode": 3, "interleave_layout": 4, 
 """Where fields of tensormap.replace stand in an image: the first and how many, or the one."""
 _WIDEST = list(SWIZZLES).index("128B")
 """The swizzle mode of PTX that has atoms; those of them that are larger follow it in cuda.h."""
-_ELEMENT_CODES = {**{n: n for n in range(8)}, 9: 8, 10: 9}
-"""Numbers of types in PTX ISA, Table 33, and in cuda.h: PTX has an f32 with .ftz between."""
+_ELEMENT_CODES = {**{n: n for n in range(8)}, 9: 8, 10: 9, 13: 10, 14: 11, 15: 12}
+"""Numbers of types in PTX ISA, Table 33, and their places in TYPES."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,13 @@ class TensorMap:
         return len(self.dims)
 
     @cached_property
+    def type(self) -> ElementType:
+        return TYPES[self.dtype]
+
+    @cached_property
     def element_bytes(self) -> int:
-        return ELEMENT_BYTES[self.dtype]
+        """Bytes of what the fastest dimension is counted in below: an element, or whole bytes."""
+        return self.type.bytes
 
     @property
     def pattern(self) -> Swizzle:
@@ -88,11 +95,12 @@ class TensorMap:
     @cached_property
     def counts(self) -> tuple[int, ...]:
         """Elements of a box, by dimension."""
-        return tuple(-(-n // step) for n, step in zip(self.box, self.steps, strict=True))
+        found = [-(-n // step) for n, step in zip(self.box, self.steps, strict=True)]
+        return (found[0] // self.type.count, *found[1:])
 
     @cached_property
     def box_bytes(self) -> int:
-        """Bytes of a box, and in a tx-count, whatever is out of bounds."""
+        """Bytes of a box, and in a tx-count, whatever is out of bounds; padding is none of them."""
         size = self.element_bytes
         for count in self.counts:
             size *= count
@@ -107,7 +115,17 @@ class TensorMap:
         """Bytes from one row of a box to the next in shared memory: under a swizzle, its width,
         however narrow the rows are (measured on H200).
         """
-        return self.pattern.width or self.row_bytes
+        return self.pattern.width or self.row_room
+
+    @cached_property
+    def row_room(self) -> int:
+        """Bytes of a row in shared memory, padding among them."""
+        return self.row_bytes * CHUNK // self.type.data
+
+    @cached_property
+    def room_bytes(self) -> int:
+        """Bytes of a box in shared memory, padding among them."""
+        return self.box_bytes * CHUNK // self.type.data
 
     @cached_property
     def shared_bytes(self) -> int:
@@ -117,7 +135,7 @@ class TensorMap:
     @cached_property
     def is_dense(self) -> bool:
         """Whether a box leaves nothing out of the shared memory that it needs."""
-        return self.row_pitch == self.row_bytes
+        return self.row_pitch == self.row_room
 
     def misfit(self, corner: tuple[int, ...], write: bool) -> tuple[str, str]:
         """Return the kind of what hardware rejects of a copy that starts there, and the sentence;
@@ -125,11 +143,20 @@ class TensorMap:
 
         The H200 ends the kernel with an illegal instruction.
         """
-        byte = corner[0] * self.element_bytes
-        if byte % CHUNK:
+        unit = CHUNK * self.type.count // self.element_bytes
+        if self.type.is_padded:
+            if corner[0] % PADDED_BOX:
+                text = f"coordinate {corner[0]} of the fastest dimension: start at a multiple of"
+                return "misaligned", f"{text} {PADDED_BOX} of {self.dtype}"
+            if write and self.dtype == "b4x16_p64":
+                return "descriptor", "b4x16_p64 is for loads alone: store by a map of b4x16"
+            if not write and self.pattern.atom > 32:
+                return "descriptor", f"{self.dtype} with swizzle {self.swizzle} is for stores alone"
+        elif corner[0] % unit:
+            byte = corner[0] * self.element_bytes / self.type.count
             text = (
-                f"coordinate {corner[0]} of the fastest dimension is byte {byte} of a row: start at"
-                f" a multiple of {CHUNK} bytes, {CHUNK // self.element_bytes} of {self.dtype}"
+                f"coordinate {corner[0]} of the fastest dimension is byte {byte:g} of a row: start"
+                f" at a multiple of {CHUNK} bytes, {unit} of {self.dtype}"
             )
             return "misaligned", text
         if write and min(corner) < 0:
@@ -139,9 +166,10 @@ class TensorMap:
     def clip(self, corner: tuple[int, ...]) -> Clip:
         """Return what of the box at those coordinates lies in the tensor."""
         low, shape, inside = [], [], True
-        start = 0
+        start, per = 0, self.type.count
+        corner, dims = ((by[0] // per, *by[1:]) for by in (corner, self.dims))
         for at, count, step, dim, pitch in zip(
-            corner, self.counts, self.steps, self.dims, self.pitches, strict=True
+            corner, self.counts, self.steps, dims, self.pitches, strict=True
         ):
             first = max(0, -(at // step))
             last = min(count, -(-(dim - at) // step))
@@ -205,7 +233,7 @@ class TensorMap:
         steps = self.steps if self.interleave == "none" else self.element_strides
         swizzle = list(SWIZZLES).index(self.swizzle)
         body = _IMAGE.pack(
-            MAGIC, list(ELEMENT_BYTES).index(self.dtype), rank,
+            MAGIC, list(TYPES).index(self.dtype), rank,
             min(swizzle, _WIDEST), INTERLEAVES.index(self.interleave),
             L2_PROMOTIONS.index(self.l2_promotion), OOB_FILLS.index(self.oob_fill),
             max(swizzle - _WIDEST, 0), self.address,
@@ -292,12 +320,12 @@ def decode(image: bytes) -> TensorMap | None:
     if mode > _WIDEST or (atoms and mode < _WIDEST):
         return None
     dims, strides, box, steps = lists[:5], lists[5:9], lists[9:14], lists[14:19]
-    tables = ((dtype, ELEMENT_BYTES), (mode + atoms, SWIZZLES), (interleave, INTERLEAVES),
+    tables = ((dtype, TYPES), (mode + atoms, SWIZZLES), (interleave, INTERLEAVES),
               (promotion, L2_PROMOTIONS), (fill, OOB_FILLS))  # fmt: skip
     if any(number >= len(table) for number, table in tables) or not 1 <= rank <= 5:
         return None
     return TensorMap(
-        list(ELEMENT_BYTES)[dtype],
+        list(TYPES)[dtype],
         address,
         tuple(d + 1 for d in dims[:rank]),
         tuple(strides[: rank - 1]),

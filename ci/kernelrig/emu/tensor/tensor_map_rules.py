@@ -8,16 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from kernelrig.emu.tensor.swizzle import SWIZZLES
+from kernelrig.emu.tensor.packed_elements import PACKED, ElementType
+from kernelrig.emu.tensor.swizzle import CHUNK, SWIZZLES
 
 ELEMENT_BYTES: dict[str, int] = {
     **{"u8": 1, "u16": 2, "u32": 4, "i32": 4, "u64": 8, "i64": 8},
     **{"f16": 2, "f32": 4, "f64": 8, "bf16": 2},
 }
 """Type -> bytes; the place of a name is its number in cuda.h, here and below."""
+TYPES = {**{name: ElementType(size) for name, size in ELEMENT_BYTES.items()}, **PACKED}
 INTERLEAVES = ("none", "16B", "32B")
 L2_PROMOTIONS = ("none", "64B", "128B", "256B")
 OOB_FILLS = ("zeros", "nan")
+PADDED_BOX = 128
+"""Elements of a row of a box of a padded type, and what its coordinate is a multiple of."""
+PADDED_SWIZZLES = {
+    "b4x16_p64": ("none", "128B", "128B_ATOM_32B"),
+    "b6x16_p32": ("none", "128B", "128B_ATOM_32B", "128B_ATOM_64B"),
+}
 FLOATS = frozenset({"f16", "f32", "f64", "bf16"})
 
 
@@ -47,12 +55,12 @@ class Asked(Protocol):
     @property
     def rank(self) -> int: ...
     @property
-    def element_bytes(self) -> int: ...
+    def type(self) -> ElementType: ...
 
 
 def shape_errors(of: Asked) -> list[str]:
     found = [
-        _name("dtype", of.dtype, ELEMENT_BYTES),
+        _name("dtype", of.dtype, TYPES),
         _name("interleave", of.interleave, INTERLEAVES),
         _name("swizzle", of.swizzle, SWIZZLES),
         _name("l2_promotion", of.l2_promotion, L2_PROMOTIONS),
@@ -71,7 +79,7 @@ def shape_errors(of: Asked) -> list[str]:
 
 
 def value_errors(of: Asked) -> list[str]:
-    unit = 32 if of.interleave == "32B" else 16
+    unit = 32 if of.interleave == "32B" or of.type.is_padded else 16
     found = _range("dims", of.dims, 0, 1 << 32)
     found += [
         f"strides_bytes[{i}] is {stride}: a multiple of {unit} below 2^40 is wanted"
@@ -83,10 +91,10 @@ def value_errors(of: Asked) -> list[str]:
     found += _range("element_strides", of.element_strides, int(of.interleave == "none"), 8)
     if not 0 <= of.element_strides[0] < 1 << 32:
         found.append(f"element_strides[0] is {of.element_strides[0]}, which is no 32-bit number")
-    row = of.box[0] * of.element_bytes
+    row = of.box[0] * of.type.bytes / of.type.count
     span = SWIZZLES[of.swizzle].width
-    said = f"box[0] is {of.box[0]} of {of.dtype}, {row} bytes: "
-    if of.interleave == "none" and row % 16:
+    said = f"box[0] is {of.box[0]} of {of.dtype}, {row:g} bytes: "
+    if of.interleave == "none" and row % CHUNK:
         found.append(said + "a multiple of 16 bytes is wanted without interleave")
     if of.interleave == "none" and span and row > span:
         found.append(said + f"at most {span} fit the swizzle")
@@ -101,6 +109,24 @@ def value_errors(of: Asked) -> list[str]:
         )
     if of.oob_fill == "nan" and of.dtype not in FLOATS:
         found.append(f"oob_fill is nan: {of.dtype} has none, zeros is wanted")
+    return found + (_packed_errors(of) if of.type.is_packed else [])
+
+
+def _packed_errors(of: Asked) -> list[str]:
+    """Return what cuda.h says of types under a byte alone."""
+    found = []
+    whole = 128 if of.type.is_padded else of.type.count
+    if of.dims[0] % whole:
+        found.append(f"dims[0] is {of.dims[0]} of {of.dtype}: a multiple of {whole} is wanted")
+    if not of.type.is_padded:
+        return found
+    if of.box[0] != PADDED_BOX:
+        found.append(f"box[0] is {of.box[0]} of {of.dtype}: {PADDED_BOX} is wanted")
+    if of.interleave != "none":
+        found.append(f"interleave is {of.interleave}: {of.dtype} has none")
+    if of.swizzle not in PADDED_SWIZZLES[of.dtype]:
+        known = ", ".join(PADDED_SWIZZLES[of.dtype])
+        found.append(f"swizzle is {of.swizzle}: {of.dtype} goes with one of {known}")
     return found
 
 

@@ -24,8 +24,8 @@ _Address = TypeVar("_Address", int, NDArray[np.int64])
 class Swizzle:
     """`span` bytes of the fast dimension lie side by side; `atom` bytes stay together.
 
-    With `flips`, the two halves of each 16 bytes change places in every second 128 bytes. Which of
-    two is not in PTX's text: the odd ones here, as the permutation of the others begins there.
+    With `flips`, the two halves of each 16 bytes change places in every second 128 bytes. cuda.h
+    says every alternate row, and not which: the odd ones here, as the permutation begins there.
     """
 
     name: str

@@ -286,8 +286,8 @@ def test_a_try_wait_may_return_false_now_and_then(engine: str) -> None:
         + "GO: @%p0 mbarrier.arrive.shared::cta.b64 _, [%r1];\n"
         + "TRY: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], 0; @!%p1 bra L;\n"
     )
-    assert not run(body, engine=engine).kinds  # at the latest where nothing else goes on
     assert run(body, observers=[Impatient()], engine=engine).kinds == []
+    assert not run(body, engine=engine).kinds  # at the latest where nothing else goes on
 
 
 def test_a_wait_for_ever_is_a_deadlock_though_it_may_return_false() -> None:
@@ -338,3 +338,20 @@ def test_what_follows_a_wait_that_gave_up_may_let_others_go_on(engine: str) -> N
 def test_a_loop_around_a_wait_is_a_deadlock_behind_its_time_limit_too(engine: str) -> None:
     result = run(init(1) + wait(0), engine=engine)
     assert [f.kind for f in result.findings if f.severity == "error"] == ["deadlock"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_warp_that_spins_waits_for_one_that_looks_at_a_phase(engine: str) -> None:
+    flag = "ld.param.u64 %rd3, [out];\n"
+    body = (
+        init(1)
+        + flag
+        + "setp.lt.u32 %p2, %r0, 32;\n@%p2 bra SPIN;\n"
+        + ONCE
+        + "mov.b64 %rd9, 7;\n@!%p1 st.relaxed.gpu.global.u64 [%rd3+256], %rd9;\nexit;\n"
+        + "SPIN: ld.relaxed.gpu.global.u64 %rd9, [%rd3+256]; setp.ne.u64 %p3, %rd9, 7;\n"
+        + "@%p3 bra SPIN;\n"
+        + OUT
+        + "st.global.u64 [%rd1], %rd9;\n"
+    )
+    assert (run(body, 64, engine=engine).buffers["out"][:33] == 7).all()

@@ -62,6 +62,7 @@ class Barriers:
     _passes: dict[tuple[int, object], tuple[int, int]] = field(default_factory=dict)
     _waits: dict[tuple[Barrier, int, int], Wait] = field(default_factory=dict)
     _returned: set[tuple[object, ...]] = field(default_factory=set)  # waits that gave up already
+    _at_limits: bool = False  # whether waits give up, as nothing else went on
 
     def find(self, slot: int, offset: int) -> Barrier | None:
         """Return the live mbarrier at that address of the CTA in `slot`."""
@@ -175,7 +176,8 @@ class Barriers:
         """Return which warps must wait: a warp goes on where the wait returns true for a lane.
 
         With the probability of the scheduler's policy a warp goes on though its wait returns false,
-        at most once in a phase, so that an endless wait is still found as a deadlock.
+        at most once in a phase, so that an endless wait is still found as a deadlock. All do so
+        before that is reported (`reach_limits`).
         """
         ready: set[int] = set()  # rows
         wanted: dict[int, list[tuple[Barrier, int]]] = {}
@@ -196,7 +198,7 @@ class Barriers:
     def _block(
         self, batch: WarpBatch, wanted: dict[int, list[tuple[Barrier, int]]]
     ) -> Blocked | None:
-        chance = self.machine.spurious
+        chance = 1.0 if self._at_limits else self.machine.spurious
         ready = np.ones(batch.size, np.bool_)
         keys: dict[object, None] = {}
         for row, waits in wanted.items():
@@ -210,6 +212,19 @@ class Barriers:
             self._wanted[warp] = [(barrier, barrier.phase) for barrier, _ in waits]
             keys.update((b.key, None) for b, _ in waits)
         return Blocked(ready, tuple(keys)) if keys else None
+
+    def reach_limits(self) -> bool:
+        """Nothing else goes on: from here each wait gives up, as at its time limit, once a phase.
+
+        False if they have done so already, or none waits.
+        """
+        if self._at_limits or not self.machine.parked:
+            return False
+        self._at_limits = True
+        waits = (wait for _, waits in sorted(self._wanted.items()) for wait in waits)
+        for key in dict.fromkeys(barrier.key for barrier, _ in waits):
+            self.machine.wake(key)
+        return True
 
     def test(
         self,

@@ -15,8 +15,10 @@ Parked batches are asked again from the start of their instruction: a wait is an
 the instruction itself runs once, when it passes.
 
 When nothing is ready and nothing is in flight, or all that is ready only uses up its turns,
-reconvergence points are released first, as PTX does not promise that lanes wait there. If nothing
-is ready and there is none to release, the launch is over, or it is a deadlock (`deadlock`).
+reconvergence points are released first, as PTX does not promise that lanes wait there. Then each
+try_wait on an mbarrier gives up once, as hardware does after a time: code may only look whether a
+phase is over, and go on. If still nothing is ready, the launch is over, or it is a deadlock
+(`deadlock`).
 """
 
 from __future__ import annotations
@@ -42,11 +44,11 @@ from kernelrig.emu.machine.divergent_collectives import (
     report_missing_lanes,
 )
 from kernelrig.emu.machine.machine_state import Machine, ReconvergencePoint, WarpBatch
+from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.program import BRANCH, EXIT, STOP, TABLE, Segment
 from kernelrig.emu.machine.progress import AT, LAST
 from kernelrig.emu.machine.schedule_policy import LATE, Policy, latest
-from kernelrig.emu.machine.time_limit import limits_pass
 from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, full_mask
 
 
@@ -85,36 +87,29 @@ class Scheduler:
 
     def run(self) -> None:
         """Run until all warps have exited and nothing is in flight, or nothing can go on."""
-        spurious = self.machine.spurious
-        with np.errstate(all="ignore"):
-            self._go_on()
-            if limits_pass(self.machine):
-                self._go_on()
-        self.machine.spurious = spurious
-        self._finish()
-
-    def _go_on(self) -> None:
         machine = self.machine
-        while not machine.stopped:
-            if self.steps > self.max_steps:
-                machine.report("step-limit", f"still running after {self.max_steps} steps")
-                machine.stopped = True
-                return
-            heads = machine.operations.heads
-            if machine.ready and self.policy.must_change(machine.ready):
-                self._change(heads)
-            elif machine.ready or heads:
-                chosen = self.policy.next(machine.ready, heads)
-                if isinstance(chosen, Op):
-                    self._step(chosen)
-                else:
-                    before = self.steps
-                    ready = self._advance(self._merged(chosen))
-                    self.policy.in_a_row += self.steps - before
-                    if not ready:
-                        self.policy.in_a_row = 0
-            elif not self._release_waiters():
-                break
+        with np.errstate(all="ignore"):
+            while not machine.stopped:
+                if self.steps > self.max_steps:
+                    machine.report("step-limit", f"still running after {self.max_steps} steps")
+                    machine.stopped = True
+                    return
+                heads = machine.operations.heads
+                if machine.ready and self.policy.must_change(machine.ready):
+                    self._change(heads)
+                elif machine.ready or heads:
+                    chosen = self.policy.next(machine.ready, heads)
+                    if isinstance(chosen, Op):
+                        self._step(chosen)
+                    else:
+                        before = self.steps
+                        ready = self._advance(self._merged(chosen))
+                        self.policy.in_a_row += self.steps - before
+                        if not ready:
+                            self.policy.in_a_row = 0
+                elif not self._release_waiters() and not machine.part(Barriers).reach_limits():
+                    break
+        self._finish()
 
     def _step(self, op: Op) -> None:
         self.steps += 1
@@ -123,14 +118,17 @@ class Scheduler:
         self.machine.operations.step(op)
 
     def _change(self, heads: list[Op]) -> None:
-        """All that is ready may wait in loops for what a late schedule holds back, or for lanes
-        that wait at a reconvergence point, where none will wait again.
+        """All that is ready may wait in loops for what a late schedule holds back, for lanes that
+        wait at a reconvergence point, where none will wait again, or for a warp that only looks
+        whether a phase is over.
         """
         if heads and self.policy.kind == LATE:
             self._step(latest(heads))
         elif point := next((p for p in self.points if p.arrived), None):
             self.apart.add(point.segment)
             release(point)
+        else:
+            self.machine.part(Barriers).reach_limits()
 
     # Choosing.
     def _merged(self, batch: WarpBatch) -> WarpBatch:

@@ -79,6 +79,7 @@ CALLBACKS = (
     ("beyond", ON_WORDS),
     ("event", ON_BATCH),
     ("unreachable", ON_BATCH),
+    ("limits", PLAIN),
     ("stuck", PLAIN),
     ("poll", PLAIN),
 )

@@ -24,9 +24,9 @@ from kernelrig.emu.machine.divergent_collectives import (
     report_missing_lanes,
 )
 from kernelrig.emu.machine.machine_state import ReconvergencePoint
+from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.progress import Progress
 from kernelrig.emu.machine.schedule_policy import FRIENDLY, LATE, RANDOM, UNFAIR, Policy
-from kernelrig.emu.machine.time_limit import limits_pass
 from kernelrig.emu.native.batch_facade import (
     IN_FLIGHT,
     PYTHON_IN_FLIGHT,
@@ -117,15 +117,10 @@ class CoreScheduler:
         """Run until all warps have exited and nothing is in flight, or nothing can go on."""
         machine = self.machine
         machine.calls.core_callbacks(machine.core, ctypes.byref(self.callbacks))
-        spurious = machine.spurious
-        machine.calls.core_conduct(machine.core, machine.in_turn, spurious)
+        machine.calls.core_conduct(machine.core, machine.in_turn, machine.spurious)
         self.memory.start(machine.alive_masks)
         with np.errstate(all="ignore"):
             machine.calls.core_run(machine.core)
-            if self.raised is None and limits_pass(machine):
-                machine.calls.core_conduct(machine.core, machine.in_turn, machine.spurious)
-                machine.calls.core_run(machine.core)
-        machine.spurious = spurious
         self.memory.settle()
         machine.program.visits[:] = machine.visits.tolist()
         if self.raised is not None:
@@ -272,6 +267,14 @@ class CoreScheduler:
         machine.report("step-limit", f"still running after {self.max_steps} steps")
         machine.stopped = True
         return 0
+
+    def _limits(self) -> int:
+        machine = self.machine
+        settle_parts(machine)
+        if not machine.part(Barriers).reach_limits():
+            return 0
+        machine.calls.core_conduct(machine.core, machine.in_turn, 1.0)
+        return 1
 
     def _poll(self) -> int:
         return 0

@@ -63,6 +63,7 @@ void Core::change() {
       release(*released);
       return;
     }
+  reach_limits();
 }
 
 void Core::choose(Batch*& batch, Op*& op) {

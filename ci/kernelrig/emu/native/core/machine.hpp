@@ -90,6 +90,7 @@ struct Callbacks {
   int (*beyond)(Batch*, const Mask*);             // a brx beyond its table
   int (*event)(int64_t op);                       // the next event of a Python operation
   int (*unreachable)(const Point*);               // lanes that wait where the others do not come
+  int (*limits)();                                // waits give up, as at their limits; 0: all did
   int (*stuck)();                                 // the step limit
   int (*poll)();                                  // let Python handle its signals
 };
@@ -160,6 +161,7 @@ struct Core {
   std::unordered_set<int> apart;  // segments at which lanes do not reconverge
   std::unordered_map<int64_t, Parked> parked;
   int64_t parkings = 0;
+  bool at_limits = false;  // nothing else went on: try_wait gives up
   int64_t next_op = 0;
 
   ~Core();
@@ -213,6 +215,7 @@ private:
   int64_t least(const Batch* also) const;
   void step(Op& op);
   bool release_waiters();
+  bool reach_limits();
   bool check(Batch& batch, int reg, int at);
   bool masks(Batch& batch, const Segment& segment, const Predicate& predicate, int at,
              std::vector<Mask>& into);

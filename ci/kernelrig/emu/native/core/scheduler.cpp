@@ -32,6 +32,7 @@ void Core::start(const int32_t* first, const Mask* lanes, int count) {
   waiters.clear();
   points.clear();
   parked.clear();
+  at_limits = false;
   warps = count;
   policy.used_up.assign(size_t(count), 0);
   policy.in_a_row = 0;
@@ -56,7 +57,7 @@ void Core::run() {
     if (++turns % POLL == 0 && failed(call.poll()))
       return;
     if (ready.empty() && heads.empty()) {
-      if (!release_waiters())
+      if (!release_waiters() && !reach_limits())
         return;
       continue;
     }
@@ -111,6 +112,15 @@ bool Core::release_waiters() {
       return true;
     }
   return false;
+}
+
+// Nothing else goes on: each try_wait gives up from here, once a phase.
+bool Core::reach_limits() {
+  if (at_limits || parked.empty())
+    return false;
+  at_limits = true;
+  const int answer = call.limits();
+  return !failed(answer) && answer;
 }
 
 // Runs a batch until it waits (false), or its turn ends: then it is ready again.

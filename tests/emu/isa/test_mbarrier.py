@@ -342,14 +342,14 @@ def test_a_loop_around_a_wait_is_a_deadlock_behind_its_time_limit_too(engine: st
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_warp_that_spins_waits_for_one_that_looks_at_a_phase(engine: str) -> None:
-    flag = "ld.param.u64 %rd3, [out];\n"
+    flag = "ld.param.u64 %rd5, [out];\n"
     body = (
         init(1)
         + flag
         + "setp.lt.u32 %p2, %r0, 32;\n@%p2 bra SPIN;\n"
         + ONCE
-        + "mov.b64 %rd9, 7;\n@!%p1 st.relaxed.gpu.global.u64 [%rd3+256], %rd9;\nexit;\n"
-        + "SPIN: ld.relaxed.gpu.global.u64 %rd9, [%rd3+256]; setp.ne.u64 %p3, %rd9, 7;\n"
+        + "mov.b64 %rd9, 7;\n@!%p1 st.relaxed.gpu.global.u64 [%rd5+256], %rd9;\nexit;\n"
+        + "SPIN: ld.relaxed.gpu.global.u64 %rd9, [%rd5+256]; setp.ne.u64 %p3, %rd9, 7;\n"
         + "@%p3 bra SPIN;\n"
         + OUT
         + "st.global.u64 [%rd1], %rd9;\n"

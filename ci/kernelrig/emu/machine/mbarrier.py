@@ -62,7 +62,7 @@ class Barriers:
     _passes: dict[tuple[int, object], tuple[int, int]] = field(default_factory=dict)
     _waits: dict[tuple[Barrier, int, int], Wait] = field(default_factory=dict)
     _returned: set[tuple[object, ...]] = field(default_factory=set)  # waits that gave up already
-    _at_limits: bool = False  # whether waits give up, as nothing else went on
+    at_limits: bool = False  # whether all waits give up, once a phase: `time_limit`
 
     def find(self, slot: int, offset: int) -> Barrier | None:
         """Return the live mbarrier at that address of the CTA in `slot`."""
@@ -177,7 +177,7 @@ class Barriers:
 
         With the probability of the scheduler's policy a warp goes on though its wait returns false,
         at most once in a phase, so that an endless wait is still found as a deadlock. All do so
-        before that is reported (`reach_limits`).
+        before that is reported (`time_limit`).
         """
         ready: set[int] = set()  # rows
         wanted: dict[int, list[tuple[Barrier, int]]] = {}
@@ -198,7 +198,7 @@ class Barriers:
     def _block(
         self, batch: WarpBatch, wanted: dict[int, list[tuple[Barrier, int]]]
     ) -> Blocked | None:
-        chance = 1.0 if self._at_limits else self.machine.spurious
+        chance = 1.0 if self.at_limits else self.machine.spurious
         ready = np.ones(batch.size, np.bool_)
         keys: dict[object, None] = {}
         for row, waits in wanted.items():
@@ -213,18 +213,10 @@ class Barriers:
             keys.update((b.key, None) for b, _ in waits)
         return Blocked(ready, tuple(keys)) if keys else None
 
-    def reach_limits(self) -> bool:
-        """Nothing else goes on: from here each wait gives up, as at its time limit, once a phase.
-
-        False if they have done so already, or none waits.
-        """
-        if self._at_limits or not self.machine.parked:
-            return False
-        self._at_limits = True
-        waits = (wait for _, waits in sorted(self._wanted.items()) for wait in waits)
-        for key in dict.fromkeys(barrier.key for barrier, _ in waits):
-            self.machine.wake(key)
-        return True
+    @property
+    def waited_for(self) -> list[Barrier]:
+        """What each warp has waited for last, by warp."""
+        return [barrier for _, waits in sorted(self._wanted.items()) for barrier, _ in waits]
 
     def test(
         self,

@@ -44,11 +44,11 @@ from kernelrig.emu.machine.divergent_collectives import (
     report_missing_lanes,
 )
 from kernelrig.emu.machine.machine_state import Machine, ReconvergencePoint, WarpBatch
-from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.program import BRANCH, EXIT, STOP, TABLE, Segment
 from kernelrig.emu.machine.progress import AT, LAST
 from kernelrig.emu.machine.schedule_policy import LATE, Policy, latest
+from kernelrig.emu.machine.time_limit import limits_pass
 from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, full_mask
 
 
@@ -107,7 +107,7 @@ class Scheduler:
                         self.policy.in_a_row += self.steps - before
                         if not ready:
                             self.policy.in_a_row = 0
-                elif not self._release_waiters() and not machine.part(Barriers).reach_limits():
+                elif not self._release_waiters() and not limits_pass(machine):
                     break
         self._finish()
 
@@ -128,7 +128,7 @@ class Scheduler:
             self.apart.add(point.segment)
             release(point)
         else:
-            self.machine.part(Barriers).reach_limits()
+            limits_pass(self.machine)
 
     # Choosing.
     def _merged(self, batch: WarpBatch) -> WarpBatch:

@@ -24,9 +24,9 @@ from kernelrig.emu.machine.divergent_collectives import (
     report_missing_lanes,
 )
 from kernelrig.emu.machine.machine_state import ReconvergencePoint
-from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.progress import Progress
 from kernelrig.emu.machine.schedule_policy import FRIENDLY, LATE, RANDOM, UNFAIR, Policy
+from kernelrig.emu.machine.time_limit import limits_pass
 from kernelrig.emu.native.batch_facade import (
     IN_FLIGHT,
     PYTHON_IN_FLIGHT,
@@ -271,7 +271,7 @@ class CoreScheduler:
     def _limits(self) -> int:
         machine = self.machine
         settle_parts(machine)
-        if not machine.part(Barriers).reach_limits():
+        if not limits_pass(machine):
             return 0
         machine.calls.core_conduct(machine.core, machine.in_turn, 1.0)
         return 1

@@ -378,6 +378,10 @@ def test_emulator_and_gpu_agree_on_every_byte(name: str, engine: str, gpu: Gpu) 
     trial, here = TRIALS[name], emulated(TRIALS[name], engine)
     buffers = {"a": SOURCE, "out": np.zeros(TILE, np.uint8)}
     arguments: list[Argument] = [trial.entry, Pointer("a"), Pointer("out")]
+    if gpu.arch < 100 and "ATOM" in trial.swizzle:
+        with pytest.raises(GpuError, match="CUDA_ERROR_INVALID_VALUE"):
+            gpu.run(trial.text, "k", buffers, arguments, block=(128, 1, 1))
+        return
     there = gpu.run(trial.text, "k", buffers, arguments, block=(128, 1, 1))
     for buffer, array in there.items():
         different = np.flatnonzero(array != here[buffer])

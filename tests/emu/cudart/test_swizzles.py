@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kernelrig.emu.cudart.messages import Noted
 from kernelrig.model import Toolchain
 
 from tests.emu.cudart.program_fixture import run_compiled
@@ -16,3 +17,11 @@ def test_a_program_computes_through_tiles_of_32_byte_atoms(
     ran = run_compiled("swizzles", cuda_toolchain, engine=engine)
     assert (ran.printed, ran.run.exit_code) == ("0 wrong\n", 0)
     assert (ran.findings, ran.run.notes) == ([], ())
+
+
+def test_a_gpu_before_blackwell_takes_no_such_map(cuda_toolchain: Toolchain) -> None:
+    """An H100's driver (580.159.04) returns CUDA_ERROR_INVALID_VALUE."""
+    ran = run_compiled("swizzles", cuda_toolchain, arch="sm_90a")
+    assert ran.run.exit_code == 5
+    (note,) = {note.text for note in ran.run.notes if note.kind is Noted.TENSOR_MAP}
+    assert "swizzle is 128B_ATOM_32B: a GPU of sm_90a has none, sm_100a does" in note

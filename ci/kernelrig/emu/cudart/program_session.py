@@ -24,7 +24,7 @@ from kernelrig.emu.cudart.program_launch import (
     Witness,
     run_launch,
 )
-from kernelrig.emu.cudart.tensor_maps import tensor_map_of
+from kernelrig.emu.cudart.tensor_maps import arch_errors, tensor_map_of
 from kernelrig.errors import CiError, ConfigError, Interrupted
 from kernelrig.proc import attached_process
 
@@ -330,7 +330,7 @@ class _Session:
         asked = messages.read_tensor_map(body)
         try:
             made = tensor_map_of(asked)
-            errors = made.errors()
+            errors = (*made.errors(), *arch_errors(made, self._device.arch))
         except ConfigError as e:
             errors = (e.message,)
         if errors:

@@ -18,6 +18,9 @@ from kernelrig.errors import ConfigError
 
 _ALIKE = {10: "f32", 11: "f32", 12: "f32"}
 """FLOAT32_FTZ, TFLOAT32 and TFLOAT32_FTZ are copied as the 32-bit floats that memory has."""
+_NEWER = 100
+"""The first arch whose driver takes all: with an H100 (driver 580.159.04) it returned
+CUDA_ERROR_INVALID_VALUE for each swizzle by atoms and each type under a byte that was tried."""
 
 
 def tensor_map_of(asked: TensorMapMessage) -> TensorMap:
@@ -40,6 +43,15 @@ def tensor_map_of(asked: TensorMapMessage) -> TensorMap:
         _named("L2 promotion", L2_PROMOTIONS, asked.promotion),
         _named("fill", OOB_FILLS, asked.fill),
     )
+
+
+def arch_errors(made: TensorMap, arch: str) -> tuple[str, ...]:
+    """Return what the driver of a GPU of `arch`, such as sm_90a, does not take of a tensor map."""
+    if int(arch.removeprefix("sm_").rstrip("af")) >= _NEWER:
+        return ()
+    newer = [f"swizzle is {made.swizzle}"] if "ATOM" in made.swizzle else []
+    newer += [f"dtype is {made.dtype}"] if made.dtype in PACKED else []
+    return tuple(f"{what}: a GPU of {arch} has none, sm_{_NEWER}a does" for what in newer)
 
 
 def _named(what: str, names: Sequence[str], number: int) -> str:

@@ -144,6 +144,14 @@ def test_nodes_of_a_graph_run_behind_what_they_need(run: partial[Ran]) -> None:
     assert ran.findings == []
 
 
+def test_memory_of_a_graph_that_is_freed_outside_is_there_at_its_next_launch(
+    run: partial[Ran],
+) -> None:
+    ran = run("graph-memory")
+    assert ran.printed == "0 7 0\n0 7 0\n"
+    assert (ran.findings, ran.run.notes) == ([], ())
+
+
 def test_registered_host_memory_is_shared_with_kernels(run: partial[Ran]) -> None:
     ran = run("pinned-later")
     assert (ran.printed, ran.findings) == ("1 713 1\n", [])

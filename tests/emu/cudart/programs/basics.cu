@@ -240,6 +240,30 @@ static int nodes() {
   return 0;
 }
 
+// Memory of a graph's own, freed outside it, is there again, unwritten, at the next launch.
+static int graph_memory() {
+  cudaGraph_t graph;
+  cudaGraphNode_t node, set;
+  cudaGraphCreate(&graph, 0);
+  cudaMemAllocNodeParams wanted{};
+  wanted.poolProps.allocType = cudaMemAllocationTypePinned;
+  wanted.poolProps.location = {cudaMemLocationTypeDevice, 0};
+  wanted.bytesize = 128;
+  cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &wanted);
+  cudaMemsetParams bytes{wanted.dptr, 0, 7, 1, 64, 1};
+  cudaGraphAddMemsetNode(&set, graph, &node, 1, &bytes);
+  cudaGraphExec_t exec;
+  cudaGraphInstantiate(&exec, graph, 0);
+  for (int i = 0; i < 2; i++) {
+    unsigned char h[128] = {};
+    cudaError_t launched = cudaGraphLaunch(exec, 0);
+    cudaMemcpy(h, wanted.dptr, 64, cudaMemcpyDeviceToHost);
+    cudaError_t freed = i ? cudaFreeAsync(wanted.dptr, 0) : cudaFree(wanted.dptr);
+    printf("%d %d %d\n", launched, h[63], freed);
+  }
+  return 0;
+}
+
 static int unwritten() {
   float* d = on_device<float>(32);
   float h[32];
@@ -345,6 +369,8 @@ int main(int argc, char** argv) {
     return cooperative();
   if (what == "captured")
     return captured();
+  if (what == "graph-memory")
+    return graph_memory();
   if (what == "nodes")
     return nodes();
   if (what == "pinned-later")

@@ -365,6 +365,8 @@ cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* out, cudaGraph_t graph,
   CUgraphNode_st node = node_of(cudaGraphNodeTypeMemAlloc, nullptr);
   if (cudaError_t error = allocate(&params->dptr, params->bytesize, Kind::DEVICE, CALLER, true))
     FINISHED(error);
+  if (cudaError_t error = keep_for_graph(params->dptr))
+    FINISHED(error);
   node.memory = params->dptr;
   node.work = [at = params->dptr, bytes = params->bytesize] { return unwrite(at, bytes); };
   FINISHED(add(out, graph, needs, count, std::move(node)));

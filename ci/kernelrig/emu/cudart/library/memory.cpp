@@ -107,6 +107,8 @@ cudaError_t release(void* pointer, bool host) {
   if (found == p.allocations.end() || (found->second.kind == Kind::HOST) != host ||
       found->second.kind >= Kind::VARIABLE)
     return cudaErrorInvalidValue;
+  if (found->second.of_graph)
+    return unwrite(pointer, found->second.bytes);
   uint64_t pages = (found->second.bytes + PAGE - 1) / PAGE * PAGE;
   if (found->second.kind != Kind::DEVICE)
     mprotect(pointer, pages, PROT_NONE);
@@ -210,6 +212,16 @@ cudaError_t unwrite(void* at, size_t bytes) {
   return place.error;
 }
 
+// What a node allocates is freed by whoever frees it, and is there again at the next launch.
+cudaError_t keep_for_graph(void* at) {
+  std::lock_guard held(process().lock);
+  auto found = process().allocations.find(reinterpret_cast<uint64_t>(at));
+  if (found == process().allocations.end())
+    return cudaErrorInvalidValue;
+  found->second.of_graph = true;
+  return cudaSuccess;
+}
+
 namespace {
 
 template <class T> cudaError_t fill_elements(uint64_t to, T value, size_t count) {
@@ -282,6 +294,8 @@ cudaError_t allocate_in(cudaStream_t stream, void** out, size_t bytes, const voi
   CUstream_st* one = stream_of(stream);
   if (!one || !one->capture)
     return cudaSuccess;
+  if (cudaError_t error = *out ? keep_for_graph(*out) : cudaSuccess)
+    return error;
   return enqueue(stream, cudaGraphNodeTypeMemAlloc, [at = *out, bytes] { return unwrite(at, bytes); });
 }
 

@@ -128,6 +128,7 @@ struct Kernel {
 struct Allocation {
   uint64_t bytes;
   Kind kind;
+  bool of_graph = false;  // each launch of a graph has it anew, at this address
 };
 
 // Pages of the host's that are those of an allocation at `device`; `pointer` is what was registered.
@@ -224,6 +225,7 @@ cudaError_t fill_words(uint64_t to, uint32_t value, size_t count);
 
 // Makes what was written there as if nothing had written it.
 cudaError_t unwrite(void* at, size_t bytes);
+cudaError_t keep_for_graph(void* at);
 
 struct Geometry {
   dim3 grid, block, cluster{0, 0, 0};  // 0: no cluster is asked for

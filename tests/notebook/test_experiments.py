@@ -131,8 +131,8 @@ def test_a_new_experiment_is_a_file_that_says_what_was_typed(root: Path, typed: 
     )
     assert (code, text.splitlines()[0]) == (
         0,
-        "kernel/experiments/evict-first.md written; `invoke experiment close evict-first --result"
-        " RUN` judges it",
+        "kernel/experiments/evict-first.md written; `ci/invoke experiment close evict-first"
+        " --result RUN` judges it",
     )
     e = load_experiments(root)["evict-first"].experiment
     assert (e.title, e.kernel, e.arch, e.case) == (

@@ -190,7 +190,7 @@ def test_the_command_reads_standard_input_and_answers_with_records() -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["nothing.txt"], 2, "no run matches 'nothing.txt'"),
+        (["nothing.txt"], 2, "no file 'nothing.txt', and no run matches 'nothing.txt'"),
         (["README.md"], 5, "README.md: no clock64 phases in the text"),
         (["tests"], 2, "no run matches 'tests'"),
         (["README.md", "--production-ms", "fast"], 2, "--production-ms must be a number"),

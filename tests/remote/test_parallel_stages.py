@@ -14,6 +14,7 @@ from kernelrig.errors import ProtocolError
 from kernelrig.model import EndedBy, StageJob, StageKind, StageResult
 from kernelrig.remote.agent import lease_folder
 from kernelrig.remote.agent.lease import holder_of
+from kernelrig.remote.agent.stage_worker import StageWorker
 from kernelrig.remote.journal import read_journal
 from kernelrig.remote.transfer import Missing
 
@@ -164,6 +165,18 @@ def test_a_worker_that_hangs_is_ended_and_an_error_of_its_stage(both: LocalHost)
 
 
 @pytest.mark.long
+def test_a_worker_that_says_what_is_no_message_is_gone() -> None:
+    worker = StageWorker(1, {"name": "a", "commands": []}, GPU, set())
+    worker.pipe, theirs = os.pipe()
+    os.write(theirs, b'{"beat": true}\n{"beat"\n')
+    said = worker.messages()
+    assert next(said) == {"beat": True}
+    with pytest.raises(EOFError):
+        next(said)
+    os.close(theirs)
+    os.close(worker.pipe)
+
+
 def test_a_host_that_was_paused_goes_on_with_all_its_stages(both: LocalHost) -> None:
     """The agent, which goes on first, does not take the pause for a silence of its workers."""
     both.give_up_s = 3.0

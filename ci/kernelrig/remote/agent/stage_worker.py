@@ -86,7 +86,12 @@ class StageWorker:
             while data := os.read(self.pipe, READ_BYTES):
                 self.heard = time.monotonic()
                 *lines, self.unread = (self.unread + data).split(b"\n")
-                yield from map(json.loads, lines)
+                for line in lines:
+                    try:
+                        message = json.loads(line)
+                    except ValueError as e:
+                        raise EOFError from e
+                    yield message
             raise EOFError
 
     def take(self, event: Json) -> None:

@@ -20,6 +20,13 @@ def flag(play: Play, warp: int, sem: str = "relaxed", *, write: bool = False) ->
     play.access((warp, 0), 128, 4, write, "global", sem=sem, scope="gpu")
 
 
+def pass_on(play: Play, reads: str = "relaxed") -> None:
+    """Warp 1 sets the flag behind warp 0 of its CTA, and warp 2, of the other CTA, sees it."""
+    play.sync(0, 1)
+    flag(play, 1, write=True)
+    flag(play, 2, reads)
+
+
 def test_fences_of_two_ctas_do_not_order_by_themselves() -> None:
     play = Play(ctas=2, warps=1)
     play.store((0, 0), 0, space="global")
@@ -63,9 +70,7 @@ def test_what_an_observed_thread_came_behind_is_before_the_next_fence(
     fence(play, 0)
     if own:
         fence(play, 1)
-    play.sync(0, 1)
-    flag(play, 1, write=True)
-    flag(play, 2, reads)
+    pass_on(play, reads)
     fence(play, 2)
     play.load((2, 0), 0, space="global")
     assert (play.kinds, play.warnings) == ([], [])
@@ -78,9 +83,7 @@ def test_a_fence_that_is_not_sc_takes_no_part_in_it(first: str, second: str) -> 
     play = Play(ctas=2, warps=2)
     play.store((0, 0), 0, space="global")
     fence(play, 0, first)
-    play.sync(0, 1)
-    flag(play, 1, write=True)
-    flag(play, 2)
+    pass_on(play)
     fence(play, 2, second)
     play.load((2, 0), 0, space="global")
     # Hardware is known to have it in order all the same.
@@ -91,9 +94,7 @@ def test_what_comes_behind_the_fence_of_the_writer_is_not_ordered() -> None:
     play = Play(ctas=2, warps=2)
     fence(play, 0)
     play.store((0, 0), 0, space="global")
-    play.sync(0, 1)
-    flag(play, 1, write=True)
-    flag(play, 2)
+    pass_on(play)
     fence(play, 2)
     play.load((2, 0), 0, space="global")
     assert play.kinds == ["race"]
@@ -103,9 +104,7 @@ def test_sequential_fences_of_cta_scope_order_no_other_cta() -> None:
     play = Play(ctas=2, warps=2)
     play.store((0, 0), 0, space="global")
     fence(play, 0, scope="cta")
-    play.sync(0, 1)
-    flag(play, 1, write=True)
-    flag(play, 2)
+    pass_on(play)
     fence(play, 2)
     play.load((2, 0), 0, space="global")
     assert play.kinds == ["race"]

@@ -1,4 +1,7 @@
-"""The real toolchain for every test that compiles, fetched once into the repository's own tree."""
+"""The real toolchain for every test that compiles, fetched once into the repository's own tree.
+
+`--system-cuda` takes the one of this machine: for a GPU host that reaches no package registry.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,17 @@ HOME = os.environ.get("HOME", "/")
 """The home before the tests have one of their own: where pip's index settings may lie."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help_ = "compile with the toolkit of CUDA_HOME or PATH in place of the pinned wheels"
+    parser.addoption("--system-cuda", action="store_true", help=help_)
+
+
 @pytest.fixture(scope="session")
-def cuda_toolchain() -> Toolchain:
+def cuda_toolchain(request: pytest.FixtureRequest) -> Toolchain:
+    system: bool = request.config.getoption("--system-cuda")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", HOME)
-        return find_toolchain(REPOSITORY)
+        return find_toolchain(REPOSITORY, system=system)
 
 
 @pytest.fixture(scope="session")

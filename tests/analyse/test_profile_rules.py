@@ -188,7 +188,7 @@ def test_a_result_holds_the_numbers_that_were_compared() -> None:
     plan = PLANS["stores", "gh100"]
     pct = "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct"
     first, *_ = judge_rules(plan, "gh100", quiet(plan, "gh100") | {pct: 12.5})
-    assert (first.fired, first.numbers) == (True, {"stores": 1e4, "used": 12.5})
+    assert (first.fired, first.numbers) == (True, {"requests": 1e4, "used": 12.5})
 
 
 def test_a_rule_without_its_numbers_says_so_and_has_not_fired() -> None:
@@ -197,14 +197,26 @@ def test_a_rule_without_its_numbers_says_so_and_has_not_fired() -> None:
     del numbers["smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct"]
     first, *_ = judge_rules(plan, "gh100", numbers)
     assert first.fired is None
-    assert first.why_not == "there is no number for 'used', which 'stores > 0 and used < 60' needs"
+    rule = "requests > 0 and used < 60"
+    assert first.why_not == f"there is no number for 'used', which '{rule}' needs"
 
 
 def test_a_ratio_that_a_kernel_without_stores_has_not_is_not_needed() -> None:
     plan = PLANS["stores", "gh100"]
-    numbers = quiet(plan, "gh100") | {"smsp__inst_executed_op_global_st.sum": 0}
+    none = ("smsp__inst_executed_op_global_st", "l1tex__t_requests_pipe_lsu_mem_global_op_st")
+    numbers = quiet(plan, "gh100") | {f"{name}.sum": 0 for name in none}
     del numbers["smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct"]
     assert [r.fired for r in judge_rules(plan, "gh100", numbers)] == [False, False, False]
+
+
+@pytest.mark.parametrize(("plan", "op"), [("stores", "st"), ("global-loads", "ld")])
+def test_accesses_that_are_off_in_all_lanes_use_no_sectors_badly(plan: str, op: str) -> None:
+    # as ncu counts them on an H100 in a GEMM of cuBLASLt: executed, no request, 0% of sectors
+    off = {
+        f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum": 0,
+        f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.pct": 0,
+    }
+    assert fired(PLANS[plan, "gh100"], "gh100", off) == []
 
 
 def test_a_rule_of_another_chip_is_not_judged() -> None:

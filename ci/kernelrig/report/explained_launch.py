@@ -65,7 +65,7 @@ def _lines(x: Explanation) -> Iterator[tuple[str, str]]:
     if x.evidence:
         yield (
             "evidence",
-            one_line(f"{', '.join(x.evidence)} (ncu-ui, or `{COMMAND} analyze-source`)"),
+            one_line(f"{', '.join(x.evidence)} (for ncu-ui, or {COMMAND} analyze-source)"),
         )
 
 

@@ -12,9 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kernelrig.config.selection import choose_recorded
 from kernelrig.errors import RemoteError
-from kernelrig.model import Host, RecordedRemote, Remote, alone, at_gpu, with_gpus
+from kernelrig.model import Host, Remote, alone, with_gpus
 from kernelrig.remote import host_link
 from kernelrig.remote.agent import lease as leases
 from kernelrig.remote.agent import lease_folder
@@ -340,17 +339,6 @@ def test_a_run_that_measures_times_leases_all_gpus_and_sees_its_own(wanted: int 
     insisted = alone(with_gpus(meant, shares), shares)
     assert insisted.leased == meant.leased
     assert insisted.shared_power == (wanted != "all")
-
-
-def test_one_of_all_gpus_has_a_lease_and_a_work_folder_of_its_own() -> None:
-    whole = Remote("r", "sm_90a", gpus="all", workdir="~/rig")
-    own = at_gpu(whole, OTHER)
-    assert own.workdir == f"~/rig/gpus/{OTHER}"
-    host = with_gpus(Host("h", "3.12", "2.39", 1, gpus=({"uuid": GPU}, {"uuid": OTHER})), own)
-    assert (host.leased, host.visible_devices, host.gpu_index) == ((OTHER,), OTHER, 1)
-    recorded = RecordedRemote.of(own)
-    assert choose_recorded({"r": whole}, recorded, "run-1") == own
-    assert choose_recorded({"r": whole}, RecordedRemote.of(whole), "run-1") == whole
 
 
 def test_times_are_not_measured_while_another_run_has_the_other_gpu(host: LocalHost) -> None:

@@ -17,7 +17,6 @@ from kernelrig.model import (
     RecordedRemote,
     Remote,
     StageKind,
-    at_gpu,
 )
 
 SELFTEST = "sanitizer_selftest"
@@ -111,8 +110,6 @@ def choose_recorded(remotes: Mapping[str, Remote], recorded: RecordedRemote, run
                 " launched",
                 hint,
             )
-    if remote.gpus == "all" and recorded.gpus.startswith("GPU-"):
-        remote = at_gpu(remote, recorded.gpus)
     return require_address(remote)
 
 

@@ -229,13 +229,6 @@ def on_gpu(host: Host, uuid: str) -> Host:
     return replace(host, gpu_index=next(places, host.gpu_index))
 
 
-def at_gpu(remote: Remote, uuid: str) -> Remote:
-    """Return the remote with one of its GPUs, and with a work folder of its own for it: so that a
-    run there goes on beside those on the other GPUs.
-    """
-    return replace(remote, gpus=uuid, workdir=f"{remote.workdir}/gpus/{uuid}")
-
-
 def executor(kernel: Kernel, device: DeviceKind, host: Host | None) -> tuple[DeviceKind, str]:
     """Return what executes `kernel` on a remote of that device, and the name that it reports."""
     if not kernel.cuda:

@@ -32,7 +32,6 @@ from kernelrig.model import Kernel, Outcome, Remote, Run, SweepResult, TunableSe
 from kernelrig.run.later_reports import LaterReports
 from kernelrig.run.spec import find_tools
 from kernelrig.sweep import set_runs
-from kernelrig.sweep.all_gpus import verify_on_all
 from kernelrig.sweep.journal import SWEEPS, Journal, open_journal
 from kernelrig.sweep.racing import CONFIDENCE, Heat, exhaustive, slots_of
 from kernelrig.sweep.set_choice import BASE, SweepRequest, select_sets
@@ -226,13 +225,7 @@ def _host_steps(
             journal.add("host", **({} if room is None else {"room": room}))
             continue
         whole = [] if known.opens else known.left_to_verify()
-        if whole and (gpus := _gpus(sweep, remote)):
-            made = verify_on_all(sweep.root, sweep.kernel, whole, remote, gpus, sweep.case, journal,
-                                 system_cuda=sweep.request.system_cuda)  # fmt: skip
-            for begun, each in made:
-                yield end(begun, each)
-            continue
-        if left := whole[:VERIFIED_TOGETHER]:
+        if left := whole[: VERIFIED_TOGETHER[remote.gpus == "all"]]:
             spec = set_runs.verification(
                 sweep.root, sweep.kernel, left, remote, sweep.case,
                 system_cuda=sweep.request.system_cuda,
@@ -273,12 +266,6 @@ def _next_heat(sweep: Sweep, known: Progress, spent: float) -> tuple[Heat | None
 
 def _minutes(sweep: Sweep, slots: int) -> float:
     return slots * set_runs.slot_s(sweep.samples) / 60
-
-
-def _gpus(sweep: Sweep, remote: Remote) -> tuple[str, ...]:
-    """Return the GPUs that verify sets at once; none where a run has the one that it uses."""
-    found = set_runs.leased_gpus(sweep.root, remote) if remote.gpus == "all" else ()
-    return found if len(found) > 1 else ()
 
 
 def _note_run(journal: Journal, event: Event, run: Run) -> None:

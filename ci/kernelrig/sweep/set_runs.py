@@ -209,12 +209,6 @@ def carry_out(
     return engine.run_prepared(root, spec, opened, reporting)
 
 
-def leased_gpus(root: Path, remote: Remote) -> tuple[str, ...]:
-    """Ask the host which of its GPUs a run there leases."""
-    with connect(remote, root=root) as link:
-        return link.facts.leased
-
-
 def brought_back(root: Path, name: str, reporting: engine.Reporting = engine.at_once) -> Run | None:
     """Return a run that an earlier client began, to its end; None if nothing of it can be had.
 

@@ -16,7 +16,8 @@ from kernelrig.sweep.racing import MOST_SLOTS, Heat, Observation, Standing, Stan
 
 MOST_ERRORS = 2
 """As often a set is tried that ends in an error of the host's; then it is out, with that error."""
-VERIFIED_TOGETHER = 24
+VERIFIED_TOGETHER = {False: 24, True: 96}
+"""Sets that a run verifies; more if that is on all GPUs of a host, which end them sooner."""
 POOL = 26
 """Sets in one heat, if the GPU's memory has room for the inputs of their processes."""
 MOST_PROCESSES = 3
@@ -95,7 +96,7 @@ class Progress:
 
     @property
     def unfinished(self) -> Mapping[str, Any] | None:
-        """Return the first run that was begun and is not filed yet; several GPUs have one each."""
+        """Return the first run that was begun and is not filed yet."""
         return next(iter(self.begun.values()), None)
 
     @property

@@ -74,7 +74,7 @@ class Workdir:
             folder.mkdir(exist_ok=True)
 
     def all(self) -> list[Workdir]:
-        """Return this workdir and those below it of single GPUs, which a sweep of all of them made.
+        """Return this workdir and those of single GPUs that sweeps of older versions made below it.
 
         Nothing is followed out of it: a link is none of them.
         """

@@ -131,3 +131,8 @@ class TriedSet:
     seconds: float = 0.0
     reused: bool = False
     schema: int = SCHEMA
+
+    @property
+    def unexpected(self) -> str:
+        """Return the complaint as the result of the set."""
+        return f"a compiler error that is not a static assert of the kernel: {self.complaint}"

@@ -191,8 +191,7 @@ def _check(name: str, made: TriedSet | EmulatedSet, facts: dict[str, str]) -> Ch
         facts = {**facts, "warp-instructions": str(made.instructions)}
         return Check(name, made.verdict, made.seconds, facts=facts)
     if made.complaint:
-        text = "a compiler error that is not a static assert of the kernel"
-        return Check(name, failed(text, made.complaint), made.seconds)
+        return Check(name, failed(made.unexpected, made.complaint), made.seconds)
     return Check(name, passed(f"refused: {'; '.join(made.refused)}"), made.seconds)
 
 

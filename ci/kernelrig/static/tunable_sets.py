@@ -64,7 +64,7 @@ def _seconds(one: TriedSet) -> float:
 def _judge(subject: Subject, one: TriedSet) -> tuple[tuple[str, ...], str]:
     """Return what is wrong with a set, and its result in words."""
     if one.complaint:
-        return (one.complaint,), "a compiler error that is not a static assert of the kernel"
+        return (one.complaint,), one.unexpected
     if one.refused:
         return (), f"refused: {'; '.join(one.refused)}"
     kernels = [f for f in one.functions if is_called(subject.kernel.kernel_regex, f.name)]

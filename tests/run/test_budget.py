@@ -10,7 +10,7 @@ from kernelrig.errors import ConfigError
 from kernelrig.files.rundir import write_atomic
 from kernelrig.files.serialization import to_json
 from kernelrig.model import Plan, Remote, Run
-from kernelrig.run.budget import render_budget, require_fit, stages_took
+from kernelrig.run.budget import history, render_budget, require_fit
 from kernelrig.run.store import RunDirectory
 
 from tests.report import runs
@@ -41,7 +41,7 @@ def test_only_runs_that_asked_the_same_count(tmp_path: Path) -> None:
     file_run(tmp_path, 4, 1.0, seed=7)  # another seed is no other work
     shorter = tuple(replace(s, samples=s.samples + 1) for s in PASSED.plan.stages)
     file_run(tmp_path, 5, 2.0, plan=Plan(PASSED.plan.name, shorter))
-    took = stages_took(coming(tmp_path))
+    took = history(coming(tmp_path)).took
     assert set(took) <= ON_HOST
     assert took
     assert {(t.least_s, t.median_s, t.most_s, t.runs) for t in took.values()} == {(1, 60, 120, 3)}
@@ -56,7 +56,7 @@ def test_the_plan_ends_with_its_minutes_its_price_and_its_limit(tmp_path: Path) 
     )
     file_run(tmp_path, 1, 60.0)
     file_run(tmp_path, 2, 120.0)
-    took = stages_took(coming(tmp_path))
+    took = history(coming(tmp_path)).took
     skipped = dict.fromkeys(ON_HOST - set(took), "why")
     n = len(took)
     assert render_budget(coming(tmp_path), priced, skipped) == (
@@ -77,7 +77,7 @@ def test_what_is_unknown_of_a_known_plan_is_named(tmp_path: Path) -> None:
 def test_a_run_that_never_took_so_little_is_refused(tmp_path: Path) -> None:
     require_fit(coming(tmp_path), remote(max_minutes=0.01))  # nothing is known
     file_run(tmp_path, 1, 60.0)
-    n = len(stages_took(coming(tmp_path)))
+    n = len(history(coming(tmp_path)).took)
     require_fit(coming(tmp_path), remote(max_minutes=n))
     with pytest.raises(ConfigError) as caught:
         require_fit(coming(tmp_path), remote(max_minutes=n - 0.5))
@@ -86,3 +86,26 @@ def test_a_run_that_never_took_so_little_is_refused(tmp_path: Path) -> None:
         f" for {n - 0.5:g} min; raise max_minutes or max_cost of the remote, or name the stages"
         " that matter (--only)"
     )
+
+
+def test_minutes_on_all_gpus_are_those_of_stages_beside_each_other(tmp_path: Path) -> None:
+    """On a host with two GPUs, as its last run says, one sanitizer runs beside the other."""
+    assert PASSED.host is not None
+    assert PASSED.remote is not None
+    both = tuple({**PASSED.host.gpu, "uuid": uuid} for uuid in ("GPU-1", "GPU-2"))
+    host = replace(PASSED.host, gpus=both, gpu_index=0, leased=("GPU-1", "GPU-2"))
+    *first, memcheck, timing = PASSED.plan.stages
+    plan = Plan("two", (*first, memcheck, replace(memcheck, name="racecheck"), timing))
+    (record,) = (r for r in PASSED.stages if r.name == "memcheck")
+    records = tuple(replace(record, name=s.name, seconds=60.0) for s in plan.on_host)
+    earlier = replace(PASSED, id="20261120T000000Z-x", host=host, plan=plan, stages=records)
+    folder = tmp_path / f"artifacts/runs/{earlier.id[:16]}-{PASSED.kernel.name}-x-0001"
+    write_atomic(folder / "run.json", to_json(earlier))
+
+    def said(gpus: str) -> str:
+        assert earlier.remote is not None
+        run = replace(earlier, remote=replace(earlier.remote, gpus=gpus))
+        return render_budget(RunDirectory(tmp_path, coming(tmp_path).folder, run), None, {})
+
+    assert said("0") == "minutes: 4.0 (4.0 to 4.0 in 1 earlier run)\n"
+    assert said("all") == "minutes: 3.0 (3.0 to 3.0 in 1 earlier run, on 2 GPUs at once)\n"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from kernelrig.errors import ConfigError
-from kernelrig.files.serialization import to_json
-from kernelrig.model import Remote
+from kernelrig.errors import ConfigError, ProtocolError
+from kernelrig.files.serialization import from_value, to_json
+from kernelrig.model import DeviceKind, Host, Remote, stage_gpus
 from kernelrig.run.durations import MALFORMED, earlier_runs
+from kernelrig.run.stage_order import seconds_together
 from kernelrig.run.store import RunDirectory
 
 _READ = 20
@@ -29,7 +30,28 @@ class Took:
     runs: int
 
 
-def stages_took(directory: RunDirectory) -> dict[str, Took]:
+@dataclass(frozen=True, slots=True)
+class History:
+    """What stages took in earlier runs, and on how many GPUs of the last one's host they run."""
+
+    took: dict[str, Took]
+    gpus: int
+
+    def together(self, directory: RunDirectory, skipped: Container[str] = ()) -> Took:
+        """Return the seconds that all stages take which are not skipped and of which is known."""
+        known = {n: t for n, t in self.took.items() if n not in skipped}
+        least, middle, most = (
+            seconds_together(directory.run.plan.on_host, seconds, self.gpus, directory.run.variant)
+            for seconds in (
+                {n: t.least_s for n, t in known.items()},
+                {n: t.median_s for n, t in known.items()},
+                {n: t.most_s for n, t in known.items()},
+            )
+        )
+        return Took(least, middle, most, max((t.runs for t in known.values()), default=0))
+
+
+def history(directory: RunDirectory) -> History:
     """Return what the stages on the host took in runs that asked the same of them there.
 
     A stage counts whose entry in the plan, variant and profile plans are the same, and of a bench
@@ -39,16 +61,29 @@ def stages_took(directory: RunDirectory) -> dict[str, Took]:
     names = {s.name for s in directory.run.plan.on_host}
     wanted = {s["name"]: s for s in own["plan"]["stages"] if s["name"] in names}
     seconds: dict[str, list[float]] = {name: [] for name in wanted}
+    gpus = 0
     for earlier in earlier_runs(directory, _READ):
         with contextlib.suppress(*MALFORMED):
             if _asked(earlier) != _asked(own):
                 continue
+            gpus = gpus or _gpus(directory, earlier)
             planned = {s["name"]: s for s in earlier["plan"]["stages"]}
             for stage in earlier["stages"]:
                 name, took = str(stage["name"]), float(stage["seconds"])
                 if took > 0 and name in wanted and planned.get(name) == wanted[name]:
                     seconds[name].append(took)
-    return {n: Took(min(s), median(s), max(s), len(s)) for n, s in seconds.items() if s}
+    took = {n: Took(min(s), median(s), max(s), len(s)) for n, s in seconds.items() if s}
+    return History(took, gpus)
+
+
+def _gpus(directory: RunDirectory, earlier: Any) -> int:  # noqa: ANN401 - any JSON value
+    """Return on how many GPUs of the host of an earlier run the stages of this one run at once."""
+    if directory.device is not DeviceKind.GPU or not earlier["host"]:
+        return 1
+    with contextlib.suppress(ProtocolError):  # of an older version
+        host = from_value(Host, earlier["host"], "its host")
+        return max(1, len(stage_gpus(host, directory.remote)))
+    return 1
 
 
 def _asked(run: Any) -> tuple[object, ...]:  # noqa: ANN401 - any JSON value
@@ -61,8 +96,8 @@ def _asked(run: Any) -> tuple[object, ...]:  # noqa: ANN401 - any JSON value
 
 def require_fit(directory: RunDirectory, remote: Remote) -> None:
     """Raise ConfigError for a run whose stages never took as little as its limit."""
-    took, limit = stages_took(directory), remote.limit_minutes
-    least = sum(t.least_s for t in took.values()) / 60
+    limit = remote.limit_minutes
+    least = history(directory).together(directory).least_s / 60
     if limit is not None and least > limit:
         raise ConfigError(
             f"plan {directory.run.plan.name} took {least:.1f} min on '{remote.name}' at the least,"
@@ -73,17 +108,22 @@ def require_fit(directory: RunDirectory, remote: Remote) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Minutes of the stages that ran before, in up to `runs` runs; `unknown` are the others."""
+    """Minutes of the stages that ran before, in up to `runs` runs; `unknown` are the others.
+
+    On several `gpus` they are taken to run beside each other.
+    """
 
     least: float
     median: float
     most: float
     runs: int
     unknown: tuple[str, ...]
+    gpus: int = 1
 
     def __str__(self) -> str:
         earlier = "1 earlier run" if self.runs == 1 else f"up to {self.runs} earlier runs"
-        return f"{self.median:.1f} ({self.least:.1f} to {self.most:.1f} in {earlier})"
+        at_once = f", on {self.gpus} GPUs at once" if self.gpus > 1 else ""
+        return f"{self.median:.1f} ({self.least:.1f} to {self.most:.1f} in {earlier}{at_once})"
 
     def cost(self, price: float) -> str:
         """Return the price by what an hour costs."""
@@ -93,15 +133,16 @@ class Expected:
 
 def expected(directory: RunDirectory, skipped: Mapping[str, str]) -> Expected:
     """Return what the stages that are not skipped took before; with 0 runs nothing is known."""
-    took = stages_took(directory)
+    known = history(directory)
+    all_of_them = known.together(directory, [name for name, why in skipped.items() if why])
     planned = [s.name for s in directory.run.plan.on_host if not skipped.get(s.name)]
-    known = [took[name] for name in planned if name in took]
     return Expected(
-        sum(t.least_s for t in known) / 60,
-        sum(t.median_s for t in known) / 60,
-        sum(t.most_s for t in known) / 60,
-        max((t.runs for t in known), default=0),
-        tuple(name for name in planned if name not in took),
+        all_of_them.least_s / 60,
+        all_of_them.median_s / 60,
+        all_of_them.most_s / 60,
+        all_of_them.runs,
+        tuple(name for name in planned if name not in known.took),
+        known.gpus,
     )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         output_names,
     )
     from kernelrig.stages.harness.result import Clock, load_result
-    from kernelrig.stages.jobs import inspect_early, stage_jobs
+    from kernelrig.stages.jobs import inspect_early, runs_without_tool, stage_jobs
     from kernelrig.stages.plain.emulated_program import emulated_programs, program_place
     from kernelrig.stages.plain.invocation import FILES, input_files
     from kernelrig.stages.plain.kernel_figures import TOTAL, has_figures, kernel_times_of
@@ -72,6 +72,7 @@ __all__ = [
     "program_place",
     "read_stage",
     "releases_early",
+    "runs_without_tool",
     "speed_checks",
     "stage_jobs",
     "times_itself",

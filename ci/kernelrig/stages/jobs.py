@@ -78,7 +78,7 @@ def stage_jobs(
             kind=stage.kind,
             commands=commands(stage),
             needs=stage.needs,
-            needs_end=_runs_without_tool(stage, plan.stages[:index], builds),
+            needs_end=runs_without_tool(stage, plan.stages[:index], builds.own.variant),
             output_bytes=stage.output_mb << 20,
             disk_bytes=stage.disk_mb << 20,
         )
@@ -130,14 +130,15 @@ def in_one_order(commands: tuple[Command, ...], host: Host | None) -> tuple[Comm
     return tuple(replace(c, env={**c.env, **ONE_ORDER}) for c in commands)
 
 
-def _runs_without_tool(stage: Stage, earlier: Sequence[Stage], builds: Builds) -> tuple[str, ...]:
+def runs_without_tool(stage: Stage, earlier: Sequence[Stage], variant: str) -> tuple[str, ...]:
     """Name the stages that run the same program without a tool: if it hangs there, it hangs here.
 
     Another variant is another program: a debug build ends the wait that hung, and names it.
+    `variant` is the run's own, of stages that name none.
     """
-    variant = builds.variant_for(stage)
     return tuple(
         before.name
         for before in earlier
-        if before.kind is StageKind.CHECKSUM and builds.variant_for(before) == variant
+        if before.kind is StageKind.CHECKSUM
+        and (before.variant or variant) == (stage.variant or variant)
     )

@@ -72,8 +72,8 @@ def history(directory: RunDirectory) -> History:
                 name, took = str(stage["name"]), float(stage["seconds"])
                 if took > 0 and name in wanted and planned.get(name) == wanted[name]:
                     seconds[name].append(took)
-    took = {n: Took(min(s), median(s), max(s), len(s)) for n, s in seconds.items() if s}
-    return History(took, gpus)
+    found = {n: Took(min(s), median(s), max(s), len(s)) for n, s in seconds.items() if s}
+    return History(found, gpus)
 
 
 def _gpus(directory: RunDirectory, earlier: Any) -> int:  # noqa: ANN401 - any JSON value

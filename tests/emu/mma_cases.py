@@ -1,8 +1,8 @@
-"""mma.sync of every form: the programs, their data, and what a GPU leaves.
+"""mma.sync and mma.sp of every form: the programs, their data, and what a GPU leaves.
 
-`python -m tests.emu.mma_cases OUT.npz` runs them on a GPU, says where the emulator differs, and
-writes what the GPU left. Warps of one launch have data of different kinds: small integers, which
-add up exactly, numbers of like and of far magnitudes, and any bits at all.
+`python -m tests.emu.mma_cases [--sparse] OUT.npz` runs them on a GPU (of mma.sp alone), says where
+the emulator differs, and writes what the GPU left. Warps of one launch have data of different
+kinds: small integers, which add up exactly, numbers of like and of far magnitudes, and any bits.
 """
 
 from __future__ import annotations
@@ -52,7 +52,54 @@ def _forms() -> tuple[str, ...]:
     return tuple(made)
 
 
-FORMS = _forms()
+def _sparse_forms() -> tuple[str, ...]:
+    """mma.sp: its variant, its selector, then as above."""
+    ordered, any_order = "sp::ordered_metadata", "sp"
+    made = []
+    for shape, selectors in (("m16n8k16", 4), ("m16n8k32", 2)):
+        for types in ("f16.f16.f16.f16", "f32.f16.f16.f32", "f32.bf16.bf16.f32"):
+            made += [f"{ordered} {s} {shape}.row.col.{types}" for s in range(selectors)]
+    for shape, selectors in (("m16n8k8", 4), ("m16n8k16", 2)):
+        made += [f"{ordered} {s} {shape}.row.col.f32.tf32.tf32.f32" for s in range(selectors)]
+    eight = ("e4m3", "e5m2")
+    made += [f"{ordered} 0 m16n8k64.row.col.f32.{a}.{b}.f32" for a in eight for b in eight]
+    for shape, selectors, kinds in (
+        ("m16n8k32", 2, ("s8", "u8")),
+        ("m16n8k64", 1, ("s8", "u8")),
+        ("m16n8k64", 2, ("s4", "u4")),
+        ("m16n8k128", 1, ("s4", "u4")),
+    ):
+        for s in range(selectors):
+            pairs = [f"{a}.{b}" for a in kinds for b in kinds]
+            made += [f"{ordered} {s} {shape}.row.col.s32.{pair}.s32" for pair in pairs]
+        made.append(f"{ordered} 0 {shape}.row.col.satfinite.s32.{'.'.join(kinds)}.s32")
+    made += [
+        f"{any_order} {selector} {form}"
+        for selector, form in (
+            (3, "m16n8k16.row.col.f32.f16.f16.f32"),
+            (1, "m16n8k32.row.col.f32.bf16.bf16.f32"),
+            (1, "m16n8k16.row.col.f32.tf32.tf32.f32"),
+            (0, "m16n8k64.row.col.f32.e4m3.e5m2.f32"),
+            (1, "m16n8k32.row.col.s32.s8.u8.s32"),
+            (0, "m16n8k64.row.col.s32.u8.s8.s32"),
+            (0, "m16n8k128.row.col.s32.s4.u4.s32"),
+        )
+    ]
+    return tuple(made)
+
+
+DENSE_FORMS = _forms()
+SPARSE_FORMS = _sparse_forms()
+FORMS = DENSE_FORMS + SPARSE_FORMS
+
+
+def _parts(form: str) -> tuple[str, str, str]:
+    """Return what stands behind `mma.` of a form's mnemonic, its selector, and its shape and
+    types.
+    """
+    variant, _, rest = form.rpartition(" ")
+    sparse, _, selector = variant.partition(" ")
+    return f"{sparse}.sync" if sparse else "sync", selector, rest
 
 
 _FLOATS = {
@@ -70,20 +117,25 @@ def text_of(form: str) -> str:
     size, register = (8, "b64") if wide else (4, "b32")
     of_a, of_b, of_d = shape.counts
     counts = {"a": of_a, "b": of_b, "c": of_d, "d": of_d}
+    mnemonic, selector, rest = _parts(form)
+    inputs = "abc"
+    if selector:
+        counts["e"], inputs = 1, "abce"
     lines = [f".reg .{register} %{name}<{count}>;" for name, count in counts.items()]
     lines += [".reg .b32 %t; .reg .b64 %off, %at;", "mov.u32 %t, %tid.x;"]
     lines.append(f"mul.wide.u32 %off, %t, {size};")
-    for name in "abc":
+    for name in inputs:
         lines.append(f"ld.param.u64 %at, [{name}]; add.s64 %at, %at, %off;")
         for n in range(counts[name]):
             lines.append(f"ld.global.{register} %{name}{n}, [%at+{n * size * LANES * WARPS}];")
     named = ({n: ", ".join(f"%{n}{k}" for k in range(count))} for n, count in counts.items())
     listed = {name: text for one in named for name, text in one.items()}
-    lines.append(f"mma.sync.aligned.{form} " + ", ".join(f"{{{listed[n]}}}" for n in "dabc") + ";")
+    operands = [f"{{{listed[n]}}}" for n in "dabc"] + (["%e0", selector] if selector else [])
+    lines.append(f"mma.{mnemonic}.aligned.{rest} {', '.join(operands)};")
     lines.append("ld.param.u64 %at, [d]; add.s64 %at, %at, %off;")
     for n in range(of_d):
         lines.append(f"st.global.{register} [%at+{n * size * LANES * WARPS}], %d{n};")
-    params = ", ".join(f".param .u64 {name}" for name in "abcd")
+    params = ", ".join(f".param .u64 {name}" for name in f"{inputs}d")
     body = "\n".join(lines)
     head = HEAD.format(target="sm_90a").replace("9.0", "8.7")
     return f"{head}.visible .entry k({params})\n{{\n{body}\nret;\n}}\n"
@@ -91,9 +143,10 @@ def text_of(form: str) -> str:
 
 @cache
 def shape_of(form: str) -> WarpForm:
-    text = (
-        f"{HEAD.format(target='sm_90a')}.entry k()\n{{\nmma.sync.aligned.{form} 0, 0, 0, 0;\n}}\n"
-    )
+    mnemonic, selector, rest = _parts(form)
+    operands = f"0, 0, 0, 0, 0, {selector}" if selector else "0, 0, 0, 0"
+    head = HEAD.format(target="sm_90a")
+    text = f"{head}.entry k()\n{{\nmma.{mnemonic}.aligned.{rest} {operands};\n}}\n"
     entry = parse_ptx(text, "form.ptx").function("k")
     assert entry is not None
     return form_of(entry.instructions[0])
@@ -108,7 +161,7 @@ def hashed(count: int, salt: int) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def _float_bits(kind: str, data: str, random: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def float_bits(kind: str, data: str, random: NDArray[np.uint64]) -> NDArray[np.uint64]:
     exponent_bits, fraction_bits = _FLOATS[kind]
     sign = random & np.uint64(1)
     bias, fraction = (1 << exponent_bits - 1) - 1, random >> np.uint64(64 - fraction_bits)
@@ -135,7 +188,7 @@ def _registers(kind: str, bits: int, count: int, salt: int) -> NDArray[Any]:
     if kind in _FLOATS:
         for warp, data in enumerate(KINDS):
             if data != "bits":
-                made[:, warp] = _float_bits(kind, data, random[:, warp])
+                made[:, warp] = float_bits(kind, data, random[:, warp])
     if bits < 64:
         made &= np.uint64((1 << bits) - 1)
     shifts = np.arange(each, dtype=np.uint64) * np.uint64(bits)
@@ -151,12 +204,28 @@ def data_of(form: str) -> dict[str, NDArray[Any]]:
     salt = sum(map(ord, form))
     d_bits = {"f16": 16, "f64": 64}.get(shape.d, 32)
     c = _registers(shape.d, d_bits, of_d, salt + 2)
-    return {
+    found = {
         "a": _registers(shape.a, shape.bits, of_a, salt),
         "b": _registers(shape.b, shape.bits, of_b, salt + 1),
         "c": c,
-        "d": np.zeros_like(c),
     }
+    if shape.sparsity:
+        found["e"] = metadata(shape.bits, WARPS * LANES, salt + 3)
+    return found | {"d": np.zeros_like(c)}
+
+
+IN_ORDER = (0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110)
+"""Two of four elements: the lower index in the low bits."""
+OF_TWO = (0b0100, 0b1110)
+"""One of two elements of tf32."""
+
+
+def metadata(bits: int, count: int, salt: int) -> NDArray[np.uint32]:
+    """Return words of eight valid codes each, for elements of so many bits."""
+    codes = np.array(OF_TWO if bits == 32 else IN_ORDER, np.uint64)
+    picked = codes[hashed(8 * count, salt).reshape(count, 8) % np.uint64(len(codes))]
+    words = np.bitwise_or.reduce(picked << np.arange(0, 32, 4, dtype=np.uint64), axis=1)
+    return np.asarray(words, np.uint32)
 
 
 def emulated(form: str, engine: str = NUMPY, *, hardware: bool = True) -> Result:
@@ -197,7 +266,8 @@ def main(arguments: Sequence[str]) -> int:
     gpu = Gpu()
     left: dict[str, NDArray[Any]] = {}
     failed = 0
-    for form in FORMS:
+    sparse, files = "--sparse" in arguments, [a for a in arguments if a != "--sparse"]
+    for form in SPARSE_FORMS if sparse else FORMS:
         try:
             left[form] = on_gpu(gpu, form)
         except GpuError as e:
@@ -210,8 +280,8 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{form}: {'differs' if lines else 'the same'}\n")
         sys.stdout.writelines(f"  {line}\n" for line in lines)
         sys.stdout.flush()
-    if arguments:
-        np.savez_compressed(arguments[0], **left)  # type: ignore[arg-type]
+    if files:
+        np.savez_compressed(files[0], **left)  # type: ignore[arg-type]
     return int(failed > 0)
 
 

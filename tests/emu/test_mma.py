@@ -1,19 +1,33 @@
-"""mma.sync and movmatrix, in both engines."""
+"""mma.sync and mma.sp, in both engines."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
+from numpy.typing import NDArray
 
 from tests.emu.gpu import Gpu
 from tests.emu.harness import ENGINES, run_ptx
-from tests.emu.mma_cases import FORMS, differing, emulated, on_gpu
+from tests.emu.mma_cases import DENSE_FORMS, FORMS, SPARSE_FORMS, differing, emulated, on_gpu
 from tests.emu.places import places
 from tests.toolchain_fixture import REPOSITORY
 
-RECORDED = REPOSITORY / "tests/data/emu/mma-h200-580.159.04.npz"
-"""What an H200 left of every form: `python -m tests.emu.mma_cases`."""
+_RECORDED = {
+    "mma-h200-580.159.04.npz": DENSE_FORMS,
+    "mma-sp-h100-580.159.04.npz": SPARSE_FORMS,
+}
+"""What a GPU left of every form: `python -m tests.emu.mma_cases`."""
+
+
+def recorded(form: str) -> NDArray[Any]:
+    """Return what an H200, or of mma.sp an H100, left."""
+    (name,) = (name for name, forms in _RECORDED.items() if form in forms)
+    with np.load(REPOSITORY / "tests/data/emu" / name) as file:
+        left: NDArray[Any] = file[form]
+    return left
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -25,22 +39,19 @@ def test_both_engines_leave_the_same_bits(form: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("form", FORMS)
-def test_sums_are_those_of_an_h200_to_the_bit(form: str, engine: str) -> None:
-    with np.load(RECORDED) as recorded:
-        assert differing(emulated(form, engine).buffers["d"], recorded[form]) == []
+def test_sums_are_those_of_a_gpu_to_the_bit(form: str, engine: str) -> None:
+    assert differing(emulated(form, engine).buffers["d"], recorded(form)) == []
 
 
 @pytest.mark.parametrize("form", [f for f in FORMS if ".s32." in f or ".f64." in f])
-def test_exact_sums_are_those_of_an_h200_in_every_mode(form: str) -> None:
-    with np.load(RECORDED) as recorded:
-        assert differing(emulated(form, hardware=False).buffers["d"], recorded[form]) == []
+def test_exact_sums_are_those_of_a_gpu_in_every_mode(form: str) -> None:
+    assert differing(emulated(form, hardware=False).buffers["d"], recorded(form)) == []
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_small_integers_add_up_as_on_an_h200_in_every_mode(form: str) -> None:
-    with np.load(RECORDED) as recorded:
-        ours, theirs = emulated(form, hardware=False).buffers["d"], recorded[form]
-        assert np.array_equal(ours[:, :32], theirs[:, :32])
+def test_small_integers_add_up_as_on_a_gpu_in_every_mode(form: str) -> None:
+    ours, theirs = emulated(form, hardware=False).buffers["d"], recorded(form)
+    assert np.array_equal(ours[:, :32], theirs[:, :32])
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -50,6 +61,10 @@ def test_emulator_and_gpu_agree_on_every_bit(form: str, gpu: Gpu) -> None:
 
 PRODUCT = "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 "
 ARGUMENTS = "{%f1, %f2, %f3, %f4}, {%r1, %r2}, {%r3}, {%f5, %f6, %f7, %f8};"
+SPARSE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+SPARSE_ARGUMENTS = (
+    "{%f1, %f2, %f3, %f4}, {%r6, %r7, %r8, %r9}, {%r10, %r11, %r12, %r13}, {%f5, %f6, %f7, %f8},"
+)
 ZEROS = "".join(f"mov.f32 %f{n}, 0f00000000; " for n in range(1, 9)) + "".join(
     f"mov.b32 %r{n}, 0; " for n in range(1, 4)
 )
@@ -91,7 +106,14 @@ def test_what_a_lane_holds_that_takes_no_part_counts_as_zero(engine: str) -> Non
         (f"{PRODUCT.replace('row.col', 'row.row')} {ARGUMENTS}", "col is missing"),
         (f"{PRODUCT.replace('row.', 'row.satfinite.')} {ARGUMENTS}", ".satfinite is of .s8"),
         (f"{PRODUCT.replace('k8', 'k16')} {ARGUMENTS}", "takes 4 registers of A, not 2"),
-        (f"{PRODUCT.replace('sync', 'sp.sync')} {ARGUMENTS}", ".sp is not supported"),
+        (f"{PRODUCT.replace('sync', 'sp.sync')} {ARGUMENTS}", "m16n8k16, .m16n8k32"),
+        (f"{SPARSE} {SPARSE_ARGUMENTS} %r4, 2;", "the sparsity selector is 0, 1, not 2"),
+        (f"{SPARSE} {SPARSE_ARGUMENTS} %r4, %r5;", "the sparsity selector is 0, 1, not %r5"),
+        (f"{SPARSE} {SPARSE_ARGUMENTS} %r4;", "takes 6 operands, not 5"),
+        (
+            "mma.sp.sync.aligned.m16n8k64.row.col.f16.e4m3.e4m3.f16 0, 0, 0, 0, 0, 0;",
+            "no sparse product of these types",
+        ),
     ],
 )
 def test_other_forms_are_refused(text: str, why: str) -> None:

@@ -36,11 +36,12 @@ def product_text(
     fence: str = "wgmma.fence.sync.aligned;",
     wait: str = "wgmma.wait_group.sync.aligned 0;",
     read_early: str = "",
+    sparse: str = "",
 ) -> str:
     d = ", ".join(f"%d{i}" for i in range(registers))
     stores = "\n".join(f"st.global.b32 [%rd1+{4 * i}], %d{i};" for i in range(registers))
     clear = "\n".join(f"mov.b32 %d{i}, 0;" for i in range(registers))
-    mma = f"wgmma.mma_async.sync.aligned.{shape} {{{d}}}, {operands};"
+    mma = f"wgmma.mma_async{sparse}.sync.aligned.{shape} {{{d}}}, {operands};"
     return f"""{HEAD}{SHARED}
 .visible .entry k(.param .u64 in, .param .u64 out) .maxntid 128 {{
     .reg .pred %p<200>; .reg .b32 %r<200>; .reg .b64 %rd<200>; .reg .b32 %d<{registers}>;

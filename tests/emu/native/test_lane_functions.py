@@ -180,6 +180,14 @@ def products() -> Iterator[str]:
     yield f"{half} {{%r1, %r2}}, {of_a}, {of_b}, {{%r3, %r4}};"
     yield "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1, %r2}, %r5, %r9, {%r3, %r4};"
     yield "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%fd1, %fd2}, %fd3, %fd4, {%fd5, %fd6};"
+    of_b, ordered = "{%r9, %r10, %r11, %r12}", "mma.sp::ordered_metadata.sync.aligned.m16n8"
+    for form in ("k32.row.col.f32.f16.f16.f32", "k16.row.col.f32.tf32.tf32.f32",
+                 "k64.row.col.f32.e4m3.e5m2.f32", "k64.row.col.s32.s8.u8.s32"):  # fmt: skip
+        yield f"{ordered}{form} {of_d}, {of_a}, {of_b}, {of_d}, 0xe4444e44, 0;"
+    of_a, of_b = "{%r5, %r6}", "{%r9, %r10}"
+    half = half.replace("mma.", "mma.sp.")
+    yield f"{half} {{%r1, %r2}}, {of_a}, {of_b}, {{%r3, %r4}}, 0x44448914, 3;"
+    yield f"{ordered}k32.row.col.s32.u8.u8.s32 {of_d}, {of_a}, {of_b}, {of_d}, 0x4444ec98, 1;"
     yield "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;"
 
 

@@ -7,11 +7,13 @@ nothing until then. What A's registers hold is taken at the issue.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import expect, flat, read
+from kernelrig.emu.isa._sparse_operands import sparsity_of
 from kernelrig.emu.machine.async_groups import MatrixGroups
 from kernelrig.emu.machine.instruction_table import (
     Blocked,
@@ -29,6 +31,7 @@ from kernelrig.emu.tensor.formats import FORMATS, S8, U8
 from kernelrig.emu.tensor.operand_layout import (
     Operand,
 )
+from kernelrig.emu.tensor.sparse_metadata import Sparsity, codes_of_lanes
 from kernelrig.emu.tensor.summation import F32
 from kernelrig.emu.tensor.warpgroup_misuse import (
     operands_in_shared,
@@ -61,8 +64,19 @@ def form_of(i: Instruction) -> Form:
     return _form(i)[0]
 
 
-def _form(i: Instruction) -> tuple[Form, tuple[Register, ...], tuple[Named, ...], Named, Named]:
-    """Return the form, the registers of D, A's operands, B's, and scale-d."""
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    """The registers of D, A's operands, and the others; `metadata` is of a sparse product."""
+
+    d: tuple[Register, ...]
+    a: tuple[Named, ...]
+    b: Named
+    scale: Named
+    metadata: tuple[Named, ...]
+
+
+def _form(i: Instruction) -> tuple[Form, _Operands]:
+    """Return the form, and what it works on."""
     shapes = [m for q in i.qualifiers if (m := _SHAPE.fullmatch(q))]
     types = [q for q in i.qualifiers if q in ("f32", "s32") or q in _TYPES]
     if len(shapes) != 1 or len(types) != 3:
@@ -77,15 +91,22 @@ def _form(i: Instruction) -> tuple[Form, tuple[Register, ...], tuple[Named, ...]
     eight = a.bytes == 1 and b.bytes == 1 and (whole_numbers or not {a, b} & {S8, U8})
     if (a is not b and not eight) or (d == "f16" and not eight and types[1] != "f16"):
         raise Unsupported(f"{i.mnemonic}: no product of these types")
-    if k != a.k or n % 8 or not 8 <= n <= 256:
-        raise Unsupported(f"{i.mnemonic}: N is 8 to 256 in steps of 8, K {a.k} of {a.name}")
+    sparse = "sp" in i.flags
+    of_k = 2 * a.k if sparse else a.k
+    if k != of_k or n % 8 or not 8 <= n <= 256:
+        raise Unsupported(f"{i.mnemonic}: N is 8 to 256 in steps of 8, K {of_k} of {a.name}")
     if i.guard:
         raise Unsupported(f"{i.mnemonic} under a guard is not supported: branch around it")
     in_registers = isinstance(i.operand(1), Vector)
     transposes = (1 if in_registers else 2) if a.bytes == 2 else 0
-    target, a_operand, b_operand, scale, *numbers = expect(
-        i, 4 if whole_numbers else 6 + transposes
-    )
+    operands = list(expect(i, (4 if whole_numbers else 6 + transposes) + (2 if sparse else 0)))
+    sparsity: Sparsity | None = None
+    metadata: tuple[Named, ...] = ()
+    if sparse:
+        metadata, selector = (operands.pop(3),), operands.pop(3)
+        sparsity = sparsity_of(i, k, 8 * a.bytes, selector)
+        _of_type(i, tuple(o for o in metadata if isinstance(o, Register)), "metadata", _WORDS)
+    target, a_operand, b_operand, scale, *numbers = operands
     if whole_numbers and n > 32 and n % 16:
         raise Unsupported(f"{i.mnemonic}: N of integers is 8, 16, 24, 32, and from there in 16s")
     found = [o.value for o in numbers if isinstance(o, Integer)]
@@ -109,9 +130,9 @@ def _form(i: Instruction) -> tuple[Form, tuple[Register, ...], tuple[Named, ...]
     a_sign, b_sign = found[:2] if found else (1, 1)
     form = Form(
         n, d, a, b, in_registers, a_sign, b_sign, a_mn, majors[-1] if majors else False,
-        registers[0].index, "satfinite" in i.flags,
+        registers[0].index, "satfinite" in i.flags, sparsity,
     )  # fmt: skip
-    return form, registers, of_a, b_operand, scale
+    return form, _Operands(registers, of_a, b_operand, scale, metadata)
 
 
 def _of_type(
@@ -125,13 +146,18 @@ def _of_type(
 
 
 def _mma_async(i: Instruction) -> Step:
-    form, d, a, b, scale = _form(i)
+    form, named = _form(i)
+    d, a, b, scale = named.d, named.a, named.b, named.scale
     count = len(d)
 
     def run(batch: WarpBatch, mask: Mask, *values: Held) -> tuple[Held, ...]:
         scale, b, *rest = values
         groups = batch.machine.part(Warpgroups)
         a, held = rest[: len(rest) - count], tuple(rest[len(rest) - count :])
+        codes = None
+        if form.sparsity is not None:
+            words = whole(ready(batch, a.pop(), form, U32), batch.size)
+            codes = codes_of_lanes(words, form.sparsity)
         scale, b = ready(batch, scale, form, BOOL), ready(batch, b, form, U64)
         of_a = [ready(batch, v, form, U32 if form.a_in_registers else U64) for v in a]
         keep = np.broadcast_to(scale, (batch.size, scale.shape[1]))[:, 0]
@@ -144,12 +170,12 @@ def _mma_async(i: Instruction) -> Step:
         else:
             accumulator, result = found.tag, held
             rows = np.arange(batch.size) if found.rows is None else found.rows
-        _issue(batch, groups, form, accumulator, rows, keep, of_a, b)
+        _issue(batch, groups, form, accumulator, rows, keep, of_a, b, codes)
         return result
 
     reads: list[Read] = [read(scale, BOOL), read(b, U64)]
     reads += [read(o, U32 if form.a_in_registers else U64) for o in a]
-    reads += [read(o, U32) for o in d]
+    reads += [read(o, U32) for o in (*named.metadata, *d)]
     numbers = [r.index for r in d]
     numbers += [o.index if isinstance(o, Register) else -1 for o in (scale, b, *a)]
     immediates = (
@@ -202,6 +228,7 @@ def _issue(
     keep: NDArray[np.bool_],
     a: list[Array],
     b: Array,
+    codes: NDArray[np.uint8] | None,
 ) -> None:
     """Start the operations of a batch: one for what the warps of a warpgroup do together."""
     machine = batch.machine
@@ -235,7 +262,7 @@ def _issue(
         quarters = np.array([int(batch.warp_in_cta[at, 0]) % WARPS for at in members])
         steps = WarpgroupProduct(
             machine, form, slot, a_operand, b_operand, quarters, accumulator, rows[members],
-            adds, machine.hardware_accumulation,
+            adds, machine.hardware_accumulation, None if codes is None else codes[members],
         )  # fmt: skip
         stream = ("wgmma", slot, warpgroup, id(accumulator))
         op = machine.issue(
@@ -326,13 +353,16 @@ def _settle(batch: WarpBatch, left: int) -> None:
     )
 
 
-_SHAPES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32))
+_SHAPES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 64))
 _TAKES = f"{_SHAPES} f32 {' '.join(_TYPES[:5])}"
 _INTEGERS = f"{_SHAPES} s8 u8 satfinite"
 _ON_H200 = "tests/emu/test_wgmma_on_hardware.py"
+_ON_H100 = "tests/emu/test_sparse_wgmma.py, H100, driver 580.159.04"
 ROWS: tuple[Row, ...] = (
     row("wgmma", _mma_async, "mma_async sync aligned", _TAKES, _ON_H200),
     row("wgmma", _mma_async, "mma_async sync aligned s32", _INTEGERS),
+    row("wgmma", _mma_async, "mma_async sp sync aligned", _TAKES, _ON_H100),
+    row("wgmma", _mma_async, "mma_async sp sync aligned s32", _INTEGERS, _ON_H100),
     row("wgmma", _fence, "fence sync aligned", checked=_ON_H200),
     row("wgmma", _commit, "commit_group sync aligned", checked=_ON_H200),
     row("wgmma", _wait, "wait_group sync aligned", checked=_ON_H200),

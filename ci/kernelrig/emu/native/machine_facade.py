@@ -151,9 +151,9 @@ class NativeMachine(Machine):
 
     @property
     def python_products(self) -> bool:
-        """Whether Python makes the products of warpgroups: as hardware, or of integers."""
-        integers = any(".s32." in name for name in self.encoded.op_names)
-        return self.hardware_accumulation or integers
+        """Whether Python makes the products of warpgroups: as hardware, of integers, or sparse."""
+        names = self.encoded.op_names
+        return self.hardware_accumulation or any(".s32." in n or ".sp." in n for n in names)
 
     def new_wave(self) -> None:
         super().new_wave()

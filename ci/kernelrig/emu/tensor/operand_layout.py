@@ -127,7 +127,8 @@ def _base_offset(bits: int) -> None:
 class Pattern:
     """The units of an operand of `rows` x 32 bytes of K, in units from a 1024-byte boundary.
 
-    K-major: (rows, 2) units. MN-major: (k, rows * bytes / 16) units. `low` and `high` bound them.
+    K-major: (rows, 2) units, (rows, 4) of B of a sparse product. MN-major: (k, rows * bytes / 16)
+    units. `low` and `high` bound them.
     """
 
     units: NDArray[np.intp]
@@ -138,12 +139,19 @@ class Pattern:
 
 @lru_cache(maxsize=4096)
 def pattern(
-    leading: int, stride: int, swizzle: Swizzle, start: int, rows: int, form: Format, mn_major: bool
+    leading: int,
+    stride: int,
+    swizzle: Swizzle,
+    start: int,
+    rows: int,
+    form: Format,
+    mn_major: bool,
+    k_factor: int = 1,
 ) -> Pattern:
     """Return the pattern of a descriptor whose start, modulo 1024, is `start`."""
     span = swizzle.span
     if mn_major:
-        k = np.arange(form.k)[:, None]
+        k = np.arange(form.k * k_factor)[:, None]
         byte = UNIT * np.arange(rows * form.bytes // UNIT)[None, :]
         if swizzle is NONE:
             linear = byte // UNIT * stride + k % 8 * UNIT + k // 8 * leading
@@ -152,9 +160,9 @@ def pattern(
             linear = byte % span + byte // span * leading + k % group * span + k // group * stride
     else:
         row = np.arange(rows)[:, None]
-        byte = UNIT * np.arange(ROW_BYTES // UNIT)[None, :]
+        byte = UNIT * np.arange(ROW_BYTES * k_factor // UNIT)[None, :]
         linear = row % 8 * span + row // 8 * stride
-        linear = linear + (byte // UNIT * leading if swizzle is NONE else byte)
+        linear = linear + byte % span + byte // span * leading
     units = (swizzle.apply(start + linear) // UNIT).astype(np.intp)
     units.flags.writeable = False
     return Pattern(units, int(units.min()), int(units.max()), mn_major)
@@ -181,19 +189,24 @@ def check_layout(what: str, swizzle: Swizzle, form: Format, mn_major: bool) -> N
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An operand in the shared memory of one CTA: a descriptor and how it is read."""
+    """An operand in the shared memory of one CTA: a descriptor and how it is read.
+
+    `k_factor` is 2 for B of a sparse product: it has twice the K that is stored of A.
+    """
 
     descriptor: Descriptor
     rows: int
     form: Format
     mn_major: bool
+    k_factor: int = 1
 
     @property
     def pattern(self) -> Pattern:
         d = self.descriptor
         return pattern(
-            d.leading, d.stride, d.swizzle, d.start % PATTERN, self.rows, self.form, self.mn_major
-        )
+            d.leading, d.stride, d.swizzle, d.start % PATTERN, self.rows, self.form, self.mn_major,
+            self.k_factor,
+        )  # fmt: skip
 
     @property
     def span(self) -> tuple[int, int]:

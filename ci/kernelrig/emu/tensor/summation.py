@@ -46,13 +46,14 @@ HOPPER = Rounding(25)  # of f16, bf16 and tf32
 
 
 def multiply(a: F32, b: F32) -> F32:
-    """Return A x B^T in fp32: (m, k) and (n, k) give (m, n).
+    """Return A x B^T in fp32: (m, k) and (n, k), or (m, n, k), give (m, n).
 
     Each element is added up from zero, k after k, every product and every sum rounded: a BLAS would
     add up in another order on another CPU, and the core has to make the same bits.
     """
-    total, product = np.zeros((2, len(a), len(b)), np.float32)
-    for left, right in zip(np.ascontiguousarray(a.T), np.ascontiguousarray(b.T), strict=True):
+    total, product = np.zeros((2, len(a), b.shape[-2]), np.float32)
+    by_k = np.ascontiguousarray(np.moveaxis(b, -1, 0))
+    for left, right in zip(np.ascontiguousarray(a.T), by_k, strict=True):
         np.multiply(left[:, None], right, out=product)
         total += product
     return total
@@ -97,6 +98,18 @@ def hardware_sum(
         result = np.where(np.isfinite(special), result, special.astype(np.float32))
         result.view(np.uint32)[np.isnan(special)] = _NAN
     return result
+
+
+def hardware_sum_by_row(
+    a: F32, b: F32, forms: tuple[Format, Format], c: F32 | None, rounding: Rounding
+) -> F32:
+    """Return the same where each row of A has a B of its own: (m, n, k)."""
+    # A row at a time: the model aligns the addends of each element of D by themselves.
+    rows = (slice(row, row + 1) for row in range(len(a)))
+    return np.concatenate([
+        hardware_sum(a[row], b[row.start], forms, None if c is None else c[row], rounding)
+        for row in rows
+    ])  # fmt: skip
 
 
 def _special(a: F32, b: F32, c: F32) -> NDArray[np.float64] | None:

@@ -1,10 +1,10 @@
 """mma.sync: where the elements of a warp's matrices lie in its registers, and how they are summed.
 
-PTX ISA 9.7.14.5. All shapes but the m8n8k4 of f16 share one layout. With t the lane's number modulo
-4 and g the lane's number / 4, register v of A holds the word t + 4 (v / 2) along K of row g + 8
-(v % 2), register v of B that of column g. Words have 32 bits, of f64 64. D has two neighbours a
-lane, of columns 2 t and the next one, in row g and then in row g + 8; of f16, they share one
-register.
+PTX ISA 9.7.14.5 and 9.7.14.6. All shapes but the m8n8k4 of f16 share one layout. With t the lane's
+number modulo 4 and g the lane's number / 4, register v of A holds the word t + 4 (v / 2) along K of
+row g + 8 (v % 2), register v of B that of column g. Words have 32 bits, of f64 64. D has two
+neighbours a lane, of columns 2 t and the next one, in row g and then in row g + 8; of f16, they
+share one register. Of mma.sp, A has the registers of half of K.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from kernelrig.emu.numerics.arrays import F32, F64, I32, I64, U8, U32, Array
 from kernelrig.emu.numerics.float_functions import fma64
 from kernelrig.emu.numerics.rounding import F16, NAN, canonical
-from kernelrig.emu.tensor.formats import FORMATS, Format, decode
-from kernelrig.emu.tensor.summation import HOPPER, hardware_sum
+from kernelrig.emu.tensor.formats import FORMATS, decode
+from kernelrig.emu.tensor.sparse_metadata import Positions, Sparsity, chosen
+from kernelrig.emu.tensor.summation import HOPPER, hardware_sum, hardware_sum_by_row
 
 COLUMNS = 8
 _GROUP = 4  # lanes that share a row
@@ -29,9 +30,10 @@ _LIMITS = -(1 << 31), (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class WarpForm:
-    """What the text of an mma.sync says. `k` counts elements, `bits` those of one.
+    """What the text of an mma.sync says. `k` counts elements of B, `bits` those of one.
 
-    `operation` is what is counted of .b1: "and" or "xor"; "" of what is multiplied.
+    `operation` is what is counted of .b1: "and" or "xor"; "" of what is multiplied. `sparsity` is
+    of mma.sp: half of A's elements are stored.
     """
 
     m: int
@@ -42,17 +44,20 @@ class WarpForm:
     bits: int
     satfinite: bool = False
     operation: str = ""
+    sparsity: Sparsity | None = None
 
     @property
     def name(self) -> str:
-        return f"mma.sync.m{self.m}n{COLUMNS}k{self.k}.{self.d}.{self.a}.{self.b}"
+        sparse = ".sp" if self.sparsity else ""
+        return f"mma{sparse}.sync.m{self.m}n{COLUMNS}k{self.k}.{self.d}.{self.a}.{self.b}"
 
     @property
     def counts(self) -> tuple[int, int, int]:
         """The registers of A, of B, and of C and D."""
         words = self.k * self.bits // (64 if self.a == "f64" else 32) // _GROUP
         rows = self.m // COLUMNS
-        return rows * words, words, rows * (1 if self.d == "f16" else 2)
+        of_a = words // 2 if self.sparsity else words
+        return rows * of_a, words, rows * (1 if self.d == "f16" else 2)
 
 
 def words_of(registers: list[Array], rows: int) -> Array:
@@ -90,14 +95,21 @@ def registers_of(sums: Array, form: WarpForm) -> tuple[Array, ...]:
     return tuple(typed.reshape(-1, warps, COLUMNS * _GROUP))
 
 
-def product(form: WarpForm, a: list[Array], b: list[Array], c: list[Array]) -> tuple[Array, ...]:
-    """Return D's registers, (warps, 32) each, of the bits of all others."""
+def product(
+    form: WarpForm, a: list[Array], b: list[Array], c: list[Array], where: Positions | None = None
+) -> tuple[Array, ...]:
+    """Return D's registers, (warps, 32) each, of the bits of all others.
+
+    `where` says of a sparse A which element of K each stored one is, by warp, row and element.
+    """
     left, right = words_of(a, form.m), words_of(b, COLUMNS)
     start = sums_of(c, form)
     if form.operation:
         total = _bits_in_common(form.operation, left, right)
         return registers_of(integer_result(total, start, form.satfinite), form)
     values, others = elements(left, form.a), elements(right, form.b)
+    if where is not None:
+        others = chosen(others, where)
     return registers_of(sums(values, others, start, form.d, form.satfinite), form)
 
 
@@ -105,16 +117,17 @@ def sums(a: Array, b: Array, c: Array, d: str, satfinite: bool = False) -> Array
     """Return A x B^T + C as type `d`, by warp: A and B are (warps, rows, K).
 
     Of floats of up to 32 bits they are made in float64, which holds each product: over K in its
-    order, then C.
+    order, then C. B may be another one for each row of A: (warps, rows of A, rows, K).
     """
     if d == "f64":
         return _of_doubles(a, b, c)
+    b = b if b.ndim == 4 else b[:, None]
     if d == "s32":
-        return integer_result(np.einsum("wmk,wnk->wmn", a, b), c, satfinite)
+        return integer_result((a[:, :, None] * b).sum(axis=-1), c, satfinite)
     a, b = a.astype(F64), b.astype(F64)
     total = np.zeros(c.shape, F64)
     for k in range(a.shape[2]):
-        total += a[:, :, None, k] * b[:, None, :, k]
+        total += a[:, :, None, k] * b[..., k]
     return rounded(total + c.astype(F64), d)
 
 
@@ -169,35 +182,40 @@ def _integers(words: Array, name: str) -> Array:
 
 
 def hardware_product(
-    form: WarpForm, a: list[Array], b: list[Array], c: list[Array]
+    form: WarpForm, a: list[Array], b: list[Array], c: list[Array], where: Positions | None = None
 ) -> tuple[Array, ...]:
     """Return D's registers as an H200 was measured to make them of floats.
 
     It has no product of 8-bit floats for a warp: ptxas converts them to f16, multiplies the lower
-    half of each word and then the upper, from zero on, and adds C to the sum.
+    half of each word of A and then the upper, from zero on, and adds C to the sum.
     """
     left, right, start = words_of(a, form.m), words_of(b, COLUMNS), sums_of(c, form)
-    made = np.empty(start.shape, start.dtype)
-    rounding = replace(HOPPER, half=form.d == "f16")
-    for warp, before in enumerate(start.astype(np.float32)):
-        if form.bits > 8:
-            forms = FORMATS[form.a], FORMATS[form.b]
-            values, others = elements(left[warp], form.a), elements(right[warp], form.b)
-            made[warp] = hardware_sum(values, others, forms, before, rounding)
-            continue
-        total: NDArray[np.float32] | None = None
-        for half in (0, 2):
-            values = _half_words(left[warp], half, FORMATS[form.a])
-            others = _half_words(right[warp], half, FORMATS[form.b])
-            total = hardware_sum(values, others, (FORMATS["f16"], FORMATS["f16"]), total, rounding)
-        assert total is not None
-        made[warp] = rounded(total.astype(F64) + before, form.d)
+    values, others = elements(left, form.a), elements(right, form.b)
+    before = start.astype(np.float32)
+    if where is not None:  # each row has elements of B of its own
+        others = chosen(others, where)
+    made = [_hardware_sums(form, *parts) for parts in zip(values, others, before, strict=True)]
+    total = np.stack(made).astype(start.dtype)
     if form.d == "f16":
-        made = np.where(np.isnan(made), NAN[F16], made)
-    return registers_of(made, form)
+        total = np.where(np.isnan(total), NAN[F16], total)
+    return registers_of(total, form)
 
 
-def _half_words(words: Array, first: int, form: Format) -> NDArray[np.float32]:
-    """Return two of the four elements of each word."""
-    held = np.ascontiguousarray(words).view(U8).reshape(len(words), -1, 4)
-    return decode(np.ascontiguousarray(held[..., first : first + 2]).reshape(len(words), -1), form)
+def _hardware_sums(form: WarpForm, a: Array, b: Array, before: Array) -> Array:
+    """Return A x B^T + C of one warp: A is (rows, K), B (columns, K) or (rows, columns, K)."""
+    rounding = replace(HOPPER, half=form.d == "f16")
+    add_up = hardware_sum if b.ndim == 2 else hardware_sum_by_row
+    if form.bits > 8:
+        return add_up(a, b, (FORMATS[form.a], FORMATS[form.b]), before, rounding)
+    total: NDArray[np.float32] | None = None
+    f16 = FORMATS["f16"]
+    for half in (0, 1):
+        left, right = (
+            np.ascontiguousarray(m.reshape(*m.shape[:-1], -1, 2, 2)[..., half, :]).reshape(
+                *m.shape[:-1], -1
+            )
+            for m in (a, b)
+        )
+        total = add_up(left, right, (f16, f16), total, rounding)
+    assert total is not None
+    return rounded(total.astype(F64) + before, form.d)

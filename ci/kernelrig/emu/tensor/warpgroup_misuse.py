@@ -63,7 +63,7 @@ def operands_in_shared(
     one = np.zeros((batch.size, 32), np.bool_)
     one[members] = True
     try:
-        b = _operand(batch, "B", b_bits, form.n, form.b, form.b_mn_major)
+        b = _operand(batch, "B", b_bits, form.n, form.b, form.b_mn_major, form.k_factor)
         if form.a_in_registers:
             return None, b
         return _operand(batch, "A", a_bits, M, form.a, form.a_mn_major), b
@@ -95,8 +95,10 @@ class _OutOfBounds(Exception):
     """An operand leaves the CTA's shared memory."""
 
 
-def _operand(batch: WarpBatch, what: str, bits: int, rows: int, form: Format, mn: bool) -> Operand:
-    found = Operand(sm90_descriptor(bits), rows, form, mn)
+def _operand(
+    batch: WarpBatch, what: str, bits: int, rows: int, form: Format, mn: bool, k_factor: int = 1
+) -> Operand:
+    found = Operand(sm90_descriptor(bits), rows, form, mn, k_factor)
     check_layout(what, found.descriptor.swizzle, form, mn)
     low, high = found.span
     limit = RESERVED_BYTES + batch.machine.memory.shared_bytes

@@ -19,11 +19,13 @@ from kernelrig.emu.numerics.arrays import LANES, Array, whole
 from kernelrig.emu.tensor.accumulator import WARP_ROWS, Accumulator
 from kernelrig.emu.tensor.formats import ROW_BYTES, Format, decode
 from kernelrig.emu.tensor.operand_layout import UNIT, Operand
+from kernelrig.emu.tensor.sparse_metadata import Sparsity, bad_codes, chosen, positions
 from kernelrig.emu.tensor.summation import (
     F32,
     HOPPER,
     HOPPER_FP8,
     hardware_sum,
+    hardware_sum_by_row,
     multiply,
     multiply_into,
 )
@@ -48,10 +50,17 @@ class Form:
     b_mn_major: bool
     register: int  # index of D's first
     satfinite: bool = False
+    sparsity: Sparsity | None = None
+
+    @property
+    def k_factor(self) -> int:
+        """The K of B by what is stored of A."""
+        return 2 if self.sparsity else 1
 
     @property
     def name(self) -> str:
-        return f"wgmma.mma_async.m64n{self.n}k{self.a.k}.{self.d}.{self.a.name}.{self.b.name}"
+        sparse, k = ".sp" if self.sparsity else "", self.a.k * self.k_factor
+        return f"wgmma.mma_async{sparse}.m64n{self.n}k{k}.{self.d}.{self.a.name}.{self.b.name}"
 
 
 @dataclass(slots=True)
@@ -144,12 +153,15 @@ class WarpgroupProduct:
     rows: NDArray[np.intp]
     adds: bool
     hardware: bool
+    codes: NDArray[np.uint8] | None = None  # of a sparse A: (warps, 16, chunks)
 
     def __call__(self, op: Op) -> Iterator[None]:
         form = self.form
         b = self._fetch(op, self.b, None)
         a = self._fetch(op, self.a, self.quarters) if isinstance(self.a, Operand) else self.a
         op.read = True
+        if self.codes is not None and form.sparsity is not None:
+            b = self._chosen(op, a, b, self.codes, form.sparsity)
         yield
         a = -a if form.a_sign < 0 else a
         b = -b if form.b_sign < 0 else b
@@ -161,11 +173,21 @@ class WarpgroupProduct:
             return
         if self.hardware:
             rounding = replace(HOPPER_FP8 if form.a.bytes == 1 else HOPPER, half=form.d == "f16")
-            sums = hardware_sum(a, b, (form.a, form.b), before, rounding)
+            add_up = hardware_sum if b.ndim == 2 else hardware_sum_by_row
+            sums = add_up(a, b, (form.a, form.b), before, rounding)
         else:
-            sums = np.empty((len(a), len(b)), np.float32) if before is None else before
+            sums = np.empty((len(a), form.n), np.float32) if before is None else before
             multiply_into(a, b, sums, self.adds)
         self.accumulator.set(self.rows, sums)
+
+    def _chosen(self, op: Op, a: F32, b: F32, codes: NDArray[np.uint8], sparsity: Sparsity) -> F32:
+        """Return the B of each row of A, (rows, n, stored K); report codes that no matrix has."""
+        for one in bad_codes(codes, a.reshape(len(codes), WARP_ROWS, -1), sparsity):
+            text = f"{op.name}: warp {self.quarters[one.warp]} of the warpgroup: {one.text}"
+            self.machine.report_op(op, "descriptor", text, same=one.rule, context=one.context)
+        where = positions(codes, sparsity)
+        found = chosen(np.broadcast_to(b, (len(codes), *b.shape)), where)
+        return found.reshape(len(a), *found.shape[2:])
 
     def _fetch(self, op: Op, operand: Operand, quarters: NDArray[np.intp] | None) -> F32:
         """Read all of an operand, or a quarter of its rows for each warp."""

@@ -9,6 +9,23 @@ from kernelrig.ptx.rules.row import IsaRule
 
 EMULATED_RULES = (
     IsaRule(
+        "sparse-metadata",
+        "9.7.14.6.1",
+        "the metadata of a sparse product name two different elements of each chunk of A's row, in"
+        " growing order for .sp::ordered_metadata; of tf32 one element, as 0b0100 or 0b1110",
+        "which elements of B are multiplied is undefined",
+        "make the metadata of the same matrix as the stored elements of A, in the layout of the"
+        " instruction's type and selector",
+    ),
+    IsaRule(
+        "sparse-metadata-of-zeros",
+        "9.7.14.6.1",
+        "the metadata of a sparse product are valid where the stored elements are zeros, too",
+        "what they choose of B is multiplied by zero: only an infinity or a NaN shows",
+        "write a valid code, 0b0100, where a chunk has no element that is not zero",
+        severity="warning",
+    ),
+    IsaRule(
         "tensor-lanes",
         "9.7.16.8",
         "tcgen05.ld and st name lanes of the warp's own quarter of tensor memory",

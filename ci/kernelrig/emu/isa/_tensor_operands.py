@@ -8,9 +8,11 @@ from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.state_spaces import RESERVED_BYTES
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.tensor.instruction_descriptor import Product
-from kernelrig.emu.tensor.operand_layout import Descriptor, Operand, check_layout
+from kernelrig.emu.tensor.operand_layout import Descriptor, check_layout
+from kernelrig.emu.tensor.operand_layout import Operand as MatrixOperand
 from kernelrig.emu.tensor.tensor_memory import COLUMN_MASK, LANE_SHIFT, TensorMemory
-from kernelrig.ptx import Instruction
+from kernelrig.emu.tensor.tensor_metadata import Metadata
+from kernelrig.ptx import Address, Instruction, Operand
 
 
 class Wrong(Exception):
@@ -50,7 +52,7 @@ def slots_of(batch: WarpBatch, memory: TensorMemory, slot: int, group: int) -> t
     return (even, even + 1)
 
 
-def check_operand(batch: WarpBatch, what: str, operand: Operand) -> None:
+def check_operand(batch: WarpBatch, what: str, operand: MatrixOperand) -> None:
     """Check that an operand can be read as it is described, from shared memory."""
     check_layout(what, operand.descriptor.swizzle, operand.form, operand.mn_major)
     check_span(batch, what, operand.rows, operand.descriptor, operand.span)
@@ -69,6 +71,25 @@ def check_span(
             f" {d.start:#x}, leading offset {d.leading}, stride offset {d.stride}, swizzle"
             f" {d.swizzle.name}), and the CTA has {RESERVED_BYTES:#x} to {limit - 1:#x}",
         )
+
+
+def sparse_metadata(i: Instruction, operands: list[Operand]) -> tuple[Operand, ...]:
+    """Take the address of the metadata out of the operands of tcgen05.mma.sp."""
+    if "sp" not in i.flags:
+        return ()
+    if len(operands) < 4 or not isinstance(operands[3], Address):
+        raise Unsupported(f"{i.mnemonic} takes [d], a, b, [metadata], and then as without .sp")
+    return (operands.pop(3),)
+
+
+def metadata_at(address: int, found: Product) -> Metadata | None:
+    """Return the metadata of a sparse product; None of a dense one."""
+    if found.sparsity is None:
+        return None
+    lane, column = address >> LANE_SHIFT & 0xFFFF, address & COLUMN_MASK
+    if lane:
+        raise Wrong("tmem", f"A's metadata at {address:#x} start at lane {lane}, not at 0")
+    return Metadata(column, found.sparsity)
 
 
 def tensor_address(what: str, address: int, found: Product, group: int) -> tuple[int, int]:

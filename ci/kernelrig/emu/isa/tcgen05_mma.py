@@ -18,7 +18,9 @@ from kernelrig.emu.isa._tensor_operands import (
     Wrong,
     check_operand,
     cta_group_of,
+    metadata_at,
     slots_of,
+    sparse_metadata,
     tensor_address,
     value_at,
 )
@@ -58,16 +60,19 @@ class _Form:
     a_in_tensor_memory: bool
     masks: int  # words of the lanes that are not written
     shift: int
+    sparse: bool
 
     @property
     def name(self) -> str:
-        return f"tcgen05.mma.cta_group::{self.cta_group}.kind::{self.kind}"
+        sparse = ".sp" if self.sparse else ""
+        return f"tcgen05.mma{sparse}.cta_group::{self.cta_group}.kind::{self.kind}"
 
 
 def _mma(i: Instruction) -> Step:
     group = cta_group_of(i)
     kind = next(k for k in KINDS if f"kind::{k}" in i.flags)
     operands = list(i.operands)
+    metadata = sparse_metadata(i, operands)
     if len(operands) < 5 or not isinstance(operands[0], Address):
         raise Unsupported(f"{i.mnemonic} takes [d], a, b, idesc and a predicate")
     masks = flat(operands.pop(4)) if isinstance(operands[4], Vector) else ()
@@ -83,7 +88,7 @@ def _mma(i: Instruction) -> Step:
         shift = scale.value
     d, a, b, descriptor, enable = operands
     in_tensor = isinstance(a, Address)
-    form = _Form(kind, group, in_tensor, len(masks), shift)
+    form = _Form(kind, group, in_tensor, len(masks), shift, bool(metadata))
 
     def run(batch: WarpBatch, mask: Mask, *values: Array) -> None:
         for row_, lane in batch.threads(mask):
@@ -106,9 +111,10 @@ def _mma(i: Instruction) -> Step:
         read(b, U64),
         read(descriptor, U32),
         read(enable, BOOL),
+        *((operand, I64) for operand in metadata),
         *(read(m, U32) for m in masks),
     )
-    plain = not masks and not shift
+    plain = not masks and not shift and not metadata
     native = Native("tcgen05.mma", (KINDS.index(kind), group, int(in_tensor))) if plain else None
     return Step(run, reads, effect=True, stop=True, native=native)
 
@@ -126,7 +132,8 @@ def _decoded(
     memory = machine.part(TensorMemory)
     group = form.cta_group
     d, a_bits, b_bits, bits, enable, *masks = values
-    found = product(bits, form.kind, group)
+    at = masks.pop(0) if form.sparse else 0
+    found = product(bits, form.kind, group, form.sparse)
     if doubt := doubtful(found, group):
         batch.report("descriptor", f"{form.name}: {doubt}", one, "warning")
     slots = slots_of(batch, memory, int(batch.slot[row_, 0]), group)
@@ -141,7 +148,7 @@ def _decoded(
     else:
         a = Operand(sm100_descriptor(a_bits), rows, found.a, found.a_mn_major)
         check_operand(batch, "A", a)
-    b = Operand(sm100_descriptor(b_bits), columns, found.b, found.b_mn_major)
+    b = Operand(sm100_descriptor(b_bits), columns, found.b, found.b_mn_major, found.k_factor)
     check_operand(batch, "B", b)
     lane, column = tensor_address("D", d, found, group)
     if column + width(found.m, found.n, group) > COLUMNS:
@@ -149,10 +156,11 @@ def _decoded(
     if isinstance(a, tuple) and a[0] != lane:
         raise Wrong("tmem", f"A starts at lane {a[0]} and D at lane {lane}: they must be the same")
     hardware = machine.hardware_accumulation
-    if hardware and form.kind != "i8" and (form.kind != "f8f6f4" or found.d != "f32"):
+    known = form.kind == "f8f6f4" and found.d == "f32" and not form.sparse
+    if hardware and form.kind != "i8" and not known:
         batch.report(
             "mismatch",
-            f"no published model says how kind::{form.kind} adds to {found.d}: fp32 it is",
+            f"no published model says how {form.name} adds to {found.d}: fp32 it is",
             one,
             "warning",
             same=("accumulate", form.kind),
@@ -170,6 +178,7 @@ def _decoded(
         form.shift,
         _kept(masks, group) if any(masks) else None,
         hardware,
+        metadata=metadata_at(at, found),
     )
 
 
@@ -262,8 +271,9 @@ def _barriers(
 
 
 _MMA: tuple[Row, ...] = tuple(
-    row("tcgen05", _mma, f"mma kind::{kind}", f"cta_group::1 cta_group::2 {_COLLECTOR}")
+    row("tcgen05", _mma, f"mma{sparse} kind::{kind}", f"cta_group::1 cta_group::2 {_COLLECTOR}")
     for kind in KINDS
+    for sparse in ("", " sp")
 )
 ROWS: tuple[Row, ...] = (
     *_MMA,

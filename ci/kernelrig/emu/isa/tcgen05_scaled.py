@@ -13,7 +13,9 @@ from kernelrig.emu.isa._tensor_operands import (
     Wrong,
     check_operand,
     cta_group_of,
+    metadata_at,
     slots_of,
+    sparse_metadata,
     tensor_address,
     value_at,
 )
@@ -52,13 +54,16 @@ def _mma(i: Instruction) -> Step:
     group = cta_group_of(i)
     kind = next(k for k in SCALED_KINDS if f"kind::{k}" in i.flags)
     vectors = _vectors(i, kind)
-    if len(i.operands) != 7:
+    operands = list(i.operands)
+    metadata = sparse_metadata(i, operands)
+    if len(operands) != 7:
         raise Unsupported(f"{i.mnemonic} takes [d], a, b, idesc, two [scales] and a predicate")
-    d, a, b, descriptor, a_scales, b_scales, enable = i.operands
+    d, a, b, descriptor, a_scales, b_scales, enable = operands
     if not all(isinstance(operand, Address) for operand in (d, a_scales, b_scales)):
         raise Unsupported(f"{i.mnemonic}: D and the scales are addresses of tensor memory")
     in_tensor = isinstance(a, Address)
-    name = f"tcgen05.mma.cta_group::{group}.kind::{kind}.block_scale"
+    sparse = ".sp" if metadata else ""
+    name = f"tcgen05.mma{sparse}.cta_group::{group}.kind::{kind}.block_scale"
 
     def run(batch: WarpBatch, mask: Mask, *values: Array) -> None:
         for row_, lane in batch.threads(mask):
@@ -76,8 +81,8 @@ def _mma(i: Instruction) -> Step:
                 batch.machine.issue(batch, row_, lane, name, steps, stream=stream)
 
     def decoded(batch: WarpBatch, row_: int, one: Array, values: list[int]) -> ScaledMultiplication:
-        d, a_bits, b_bits, bits, a_scales, b_scales, enable = values
-        found, scaling = scaled_product(bits, kind, vectors, group)
+        d, a_bits, b_bits, bits, a_scales, b_scales, enable, *at = values
+        found, scaling = scaled_product(bits, kind, vectors, group, bool(metadata))
         if doubt := doubtful(found, group):
             batch.report("descriptor", f"{name}: {doubt}", one, "warning")
         if batch.machine.hardware_accumulation:
@@ -95,7 +100,8 @@ def _mma(i: Instruction) -> Step:
         else:
             a = Operand(sm100_descriptor(a_bits), found.m // group, found.a, found.a_mn_major)
             check_operand(batch, "A", a)
-        b = Operand(sm100_descriptor(b_bits), found.n // group, found.b, found.b_mn_major)
+        columns = found.n // group
+        b = Operand(sm100_descriptor(b_bits), columns, found.b, found.b_mn_major, found.k_factor)
         check_operand(batch, "B", b)
         lane, column = tensor_address("D", d, found, group)
         if column + width(found.m, found.n, group) > COLUMNS:
@@ -104,8 +110,10 @@ def _mma(i: Instruction) -> Step:
             )
         starts = [_column(*part) for part in (("A", a_scales), ("B", b_scales))]
         return ScaledMultiplication(
-            memory, found, slots, a, b, lane, column, bool(enable), 0, None, False, scaling, *starts
-        )
+            memory, found, slots, a, b, lane, column, bool(enable), 0, None, False, scaling,
+            *starts,
+            metadata=metadata_at(at[0] if at else 0, found),
+        )  # fmt: skip
 
     reads: tuple[Read, ...] = (
         (d, I64),
@@ -115,6 +123,7 @@ def _mma(i: Instruction) -> Step:
         (a_scales, I64),
         (b_scales, I64),
         read(enable, BOOL),
+        *((operand, I64) for operand in metadata),
     )
     return Step(run, reads, effect=True, stop=True)
 
@@ -130,8 +139,9 @@ ROWS: tuple[Row, ...] = tuple(
     row(
         "tcgen05",
         _mma,
-        f"mma block_scale kind::{kind}",
+        f"mma{sparse} block_scale kind::{kind}",
         f"cta_group::1 cta_group::2 {_SIZES} {_COLLECTOR}",
     )
     for kind in SCALED_KINDS
+    for sparse in ("", " sp")
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,6 +21,7 @@ from kernelrig.emu.tensor.formats import (
     Format,
 )
 from kernelrig.emu.tensor.operand_layout import BadDescriptor
+from kernelrig.emu.tensor.sparse_metadata import Sparsity
 
 _TYPES: dict[str, dict[int, Format]] = {
     "f16": {0: F16, 1: BF16},
@@ -56,10 +58,16 @@ class Product:
     a_mn_major: bool = False
     b_mn_major: bool = False
     saturate: bool = False
+    sparsity: Sparsity | None = None
+
+    @property
+    def k_factor(self) -> int:
+        """The K of B by what is stored of A."""
+        return 2 if self.sparsity else 1
 
 
 @lru_cache(maxsize=256)
-def product(bits: int, kind: str, cta_group: int) -> Product:
+def product(bits: int, kind: str, cta_group: int, sparse: bool = False) -> Product:
     """Decode an instruction descriptor of `kind`.
 
     Raises:
@@ -72,8 +80,7 @@ def product(bits: int, kind: str, cta_group: int) -> Product:
     def field(low: int, width: int) -> int:
         return bits >> low & (1 << width) - 1
 
-    if field(0, 3):
-        raise wrong("bits 0-2 ask for a sparse product, which is not modelled; they must be 0")
+    selector = _selector(bits, kind, sparse, wrong)
     for low, width in ((6, 1), (23, 1), (29, 1)):
         if field(low, width):
             raise wrong(f"bit {low} is set, and must be 0")
@@ -103,6 +110,8 @@ def product(bits: int, kind: str, cta_group: int) -> Product:
         raise wrong("bits 13-14 (negate) are not for integers")
     m, n = 16 * field(24, 5), 8 * field(17, 6)
     rows = (64, 128) if cta_group == 1 else (128, 256)
+    if sparse and m == rows[0]:
+        raise wrong(f"M in bits 24-28 is {m}: the metadata of 64 rows a CTA are not modelled")
     if m not in rows:
         raise wrong(
             f"M in bits 24-28 is {m} (its code M / 16); cta_group::{cta_group} takes"
@@ -121,7 +130,28 @@ def product(bits: int, kind: str, cta_group: int) -> Product:
     for name, form, low in (("A", a, 15), ("B", b, 16)):
         if form.bits and field(low, 1):
             raise wrong(f"{name} is {form.name}, which is K-major: clear bit {low}")
-    return Product(m, n, a, b, d, negate_a, negate_b, bool(field(15, 1)), b_mn_major, saturate)
+    majors = bool(field(15, 1)), b_mn_major
+    sparsity = _sparsity(a, selector) if sparse else None
+    return Product(m, n, a, b, d, negate_a, negate_b, *majors, saturate, sparsity)
+
+
+def _selector(bits: int, kind: str, sparse: bool, wrong: Callable[[str], BadDescriptor]) -> int:
+    """Return the sparsity selector in bits 0-1; bit 2 says whether the product is sparse."""
+    selector, flag = bits & 3, bits >> 2 & 1
+    if not sparse:
+        if bits & 7:
+            raise wrong("bits 0-2 ask for a sparse product: use tcgen05.mma.sp, or clear them")
+        return 0
+    if not flag:
+        raise wrong("bit 2 (sparse) is 0, and must be 1 for tcgen05.mma.sp")
+    most = 1 if kind in ("f16", "tf32") else 0
+    if selector > most:
+        raise wrong(f"the sparsity selector in bits 0-1 is {selector}; allowed: 0 to {most}")
+    return selector
+
+
+def _sparsity(a: Format, selector: int) -> Sparsity:
+    return Sparsity(2 * a.k, 4 if a.dense else 8 * a.bytes, selector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +167,9 @@ class Scaling:
 
 
 @lru_cache(maxsize=256)
-def scaled_product(bits: int, kind: str, vectors: int, cta_group: int) -> tuple[Product, Scaling]:
+def scaled_product(
+    bits: int, kind: str, vectors: int, cta_group: int, sparse: bool = False
+) -> tuple[Product, Scaling]:
     """Decode an instruction descriptor of a block-scaled `kind` (PTX ISA 9.7.16.4.2).
 
     Raises:
@@ -150,8 +182,7 @@ def scaled_product(bits: int, kind: str, vectors: int, cta_group: int) -> tuple[
     def field(low: int, width: int) -> int:
         return bits >> low & (1 << width) - 1
 
-    if field(0, 3):
-        raise wrong("bits 0-2 ask for a sparse product, which is not modelled; they must be 0")
+    selector = _selector(bits, kind, sparse, wrong)
     for low, width in ((3, 1), (6, 1), (24, 3)):
         if field(low, width):
             raise wrong(f"bits {low}-{low + width - 1} are set, and must be 0")
@@ -172,6 +203,8 @@ def scaled_product(bits: int, kind: str, vectors: int, cta_group: int) -> tuple[
             raise wrong(f"{name} is {form.name}, which is K-major: clear bit {low}")
     m, n = 128 * field(27, 2), 8 * field(17, 6)
     rows = (128,) if cta_group == 1 else (128, 256)
+    if sparse and m < 128 * cta_group:
+        raise wrong(f"M in bits 27-28 is {m}: the metadata of 64 rows a CTA are not modelled")
     if m not in rows:
         raise wrong(f"M in bits 27-28 is {m} (its code M / 128); allowed: {rows}")
     step = 8 if cta_group == 1 else 16
@@ -191,7 +224,8 @@ def scaled_product(bits: int, kind: str, vectors: int, cta_group: int) -> tuple[
             )
     a, b = forms
     found = Product(
-        m, n, a, b, "f32", bool(field(13, 1)), bool(field(14, 1)), majors[0], majors[1]
+        m, n, a, b, "f32", bool(field(13, 1)), bool(field(14, 1)), *majors,
+        sparsity=_sparsity(a, selector) if sparse else None,
     )  # fmt: skip
     return found, Scaling(scale, a_byte, b_byte, vectors)
 

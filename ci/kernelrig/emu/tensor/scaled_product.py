@@ -18,6 +18,7 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.rounding import canonical
 from kernelrig.emu.tensor.formats import scale_values
 from kernelrig.emu.tensor.instruction_descriptor import Scaling
+from kernelrig.emu.tensor.sparse_metadata import Positions, chosen_rows
 from kernelrig.emu.tensor.summation import F32
 from kernelrig.emu.tensor.tensor_memory import TENSOR_LANES
 from kernelrig.emu.tensor.tensor_product import Multiplication, tiles_of, width
@@ -40,7 +41,7 @@ class ScaledMultiplication(Multiplication):
         columns = width(product.m, product.n, group)
         of_a, of_b = -(-product.m // group // _LANES), -(-columns // _LANES)
         room = (("D", self.column, columns), ("A's scales", self.a_scales, of_a),
-                ("B's scales", self.b_scales, of_b))  # fmt: skip
+                ("B's scales", self.b_scales, of_b), *self.room_of_metadata())  # fmt: skip
         if not all([self.has_room(op, *part) for part in room]):
             return
         b = np.concatenate([self._fetch(op, self.b, slot) for slot in self.slots])
@@ -48,10 +49,12 @@ class ScaledMultiplication(Multiplication):
         rows = [self._rows(op, slot) for slot in self.slots]
         a_scales = [self._scales(op, s, self.a_scales, of_a, "a") for s in self.slots]
         b_scales = [self._scales(op, s, self.b_scales, of_b, "b") for s in self.slots]
+        where = self.positions_of_rows(op, rows)
         op.read = True
         yield
         for number, slot in enumerate(self.slots):
-            self._add_scaled(op, slot, rows[number], b, a_scales[number], b_scales[number])
+            scales = a_scales[number], b_scales[number]
+            self._add_scaled(op, slot, rows[number], b, *scales, where[number])
 
     def _scales(self, op: Op, slot: int, column: int, columns: int, which: str) -> Scales:
         """Return scales by the copy, the row and the part of K."""
@@ -66,7 +69,14 @@ class ScaledMultiplication(Multiplication):
         return np.take(scale_values(self.scaling.type), codes)
 
     def _add_scaled(
-        self, op: Op, slot: int, rows: list[F32], b: F32, a_scales: Scales, b_scales: Scales
+        self,
+        op: Op,
+        slot: int,
+        rows: list[F32],
+        b: F32,
+        a_scales: Scales,
+        b_scales: Scales,
+        where: Positions | None,
     ) -> None:
         product, machine = self.product, self.memory.machine
         words = self.memory.words(slot)
@@ -83,7 +93,11 @@ class ScaledMultiplication(Multiplication):
                 left = _scaled(a[some], a_scales[copy, some])
                 right = _scaled(b[block.columns], b_scales[copy, :wide])
                 d = words[lane : lane + _LANES, columns].view(np.float32)
-                total = left @ right.T
+                if where is None:
+                    total = left @ right.T
+                else:
+                    of_rows = chosen_rows(right, where[block.rows][some])
+                    total = (of_rows @ left[:, :, None])[..., 0]
                 if self.accumulate:
                     total += d
                 d[...] = canonical(total.astype(np.float32))

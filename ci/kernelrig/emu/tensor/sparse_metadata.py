@@ -97,6 +97,11 @@ def chosen(b: Array, where: Positions) -> Array:
     return np.take_along_axis(b[:, None], where[:, :, None, :], axis=3)
 
 
+def chosen_rows(b: Array, where: Positions) -> Array:
+    """Return the same of one B (n, K): (rows, n, K / 2)."""
+    return np.asarray(chosen(b[None], where[None])[0])
+
+
 @dataclass(frozen=True, slots=True)
 class BadCode:
     """A code that no sparse matrix has. `zeros`: what it is about is zero."""

@@ -7,7 +7,7 @@ columns of D, at the same addresses of its own shared memory, and its rows of D.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.tensor.formats import decode
 from kernelrig.emu.tensor.instruction_descriptor import Product
 from kernelrig.emu.tensor.operand_layout import UNIT, Operand
+from kernelrig.emu.tensor.sparse_metadata import Positions, chosen_rows
 from kernelrig.emu.tensor.summation import (
     BLACKWELL_FP8,
     F32,
@@ -25,6 +26,7 @@ from kernelrig.emu.tensor.summation import (
     multiply_into,
 )
 from kernelrig.emu.tensor.tensor_memory import TensorMemory
+from kernelrig.emu.tensor.tensor_metadata import Metadata
 
 A_COLUMNS = 8
 """Columns of tensor memory that 32 bytes of A take."""
@@ -83,21 +85,43 @@ class Multiplication:
     shift: int  # D counts 2^-shift of itself
     kept: NDArray[np.bool_] | None
     hardware: bool
+    metadata: Metadata | None = field(default=None, kw_only=True)  # of a sparse A
 
     def __call__(self, op: Op) -> Iterator[None]:
         """Read the operands; then, some time, add to D."""
         group = len(self.slots)
-        if not self.has_room(op, "D", self.column, width(self.product.m, self.product.n, group)):
+        room = [("D", self.column, width(self.product.m, self.product.n, group))]
+        room += self.room_of_metadata()
+        if not all([self.has_room(op, *part) for part in room]):
             return
         b = [self._fetch(op, self.b, slot) for slot in self.slots]
         columns_of_b = np.concatenate(b) if group == 2 else b[0]
         if self.product.negate_b:
             columns_of_b = -columns_of_b
         rows = [self._rows(op, slot) for slot in self.slots]
+        where = self.positions_of_rows(op, rows)
         op.read = True
         yield
         for number, slot in enumerate(self.slots):
-            self._add(op, number, slot, rows[number], columns_of_b)
+            which = where[number]
+            of_rows = columns_of_b if which is None else chosen_rows(columns_of_b, which)
+            self._add(op, number, slot, rows[number], of_rows)
+
+    def room_of_metadata(self) -> list[tuple[str, int, int]]:
+        """Return what must be allocated besides, as `has_room` takes it."""
+        if self.metadata is None:
+            return []
+        taken = self.metadata.columns
+        return [("A's metadata", taken.start, taken.stop - taken.start)]
+
+    def positions_of_rows(self, op: Op, rows: list[list[F32]]) -> list[Positions | None]:
+        """Return by CTA which elements of K a sparse A stores."""
+        if self.metadata is None:
+            return [None] * len(self.slots)
+        return [
+            self.metadata.positions(self.memory, op, slot, np.concatenate(parts))
+            for slot, parts in zip(self.slots, rows, strict=True)
+        ]
 
     def has_room(self, op: Op, what: str, column: int, columns: int) -> bool:
         """Say whether all CTAs own these columns; report it where one does not."""
@@ -158,7 +182,7 @@ class Multiplication:
             d = words[lanes, columns]
             kept = None if self.kept is None else self.kept[number, lanes]
             before = d.copy() if kept is not None and kept.any() else None
-            self._sum(d, a, b[block.columns])
+            self._sum(d, a, b[..., block.columns, :])
             if before is not None:
                 d[kept] = before[kept]
 

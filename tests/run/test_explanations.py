@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from kernelrig.errors import ConfigError
-from kernelrig.files import serialization
+from kernelrig.files import rundir, serialization
 from kernelrig.files.manifest import MANIFEST
-from kernelrig.model import Kernel, Outcome, Plan, Run, Stage, StageKind, Variant
+from kernelrig.model import Case, Kernel, Outcome, Plan, Run, Stage, StageKind, Variant
 from kernelrig.run import engine, explanations, store
 
 from tests.run.test_engine import KEY, build_in
@@ -84,6 +84,7 @@ def test_a_profile_that_passes_is_explained_in_its_run(launched: tuple[Path, Run
     assert page.startswith("# slow_transpose: bound by l1")
     assert "- **try 1**: bank-conflicts at two_kernels.cu:19" in page
     assert "stages/01-profile/profile.ncu-rep" in page
+    assert "- **note**: a plain program names no parts" in page, "nor is it run to name them"
     assert "explain.md" in (folder / MANIFEST).read_text()
     # what the terminal shows is the same, and so is `explain RUN`, which changes nothing
     text, found = explanations.explained_run(root, done)
@@ -121,3 +122,43 @@ def test_what_cannot_be_explained_takes_nothing_from_the_verdict(
     assert "is not explained: two kernels were profiled" in capsys.readouterr().err
     text, found = explanations.explained_run(root, done)
     assert (text, found) == ("not explained: two kernels were profiled\n", None)
+
+
+DESCRIBES = """#!/bin/sh
+[ -e runs-here ] || { echo no such C library >&2; exit 127; }
+while [ "$1" != --out ]; do shift; done
+echo '{"block": [192, 1, 1], "cluster": [1, 1, 1], "dynamic_smem_bytes": 4096, "shared_layout":
+ [{"name": "ring", "offset_bytes": 0, "stride_bytes": 1024, "count": 4}]}' >"$2/launch.json"
+"""
+
+
+def put_program(folder: Path, text: str) -> None:
+    build = build_in(folder)
+    program = folder / build.program
+    program.write_text(text)
+    program.chmod(0o755)
+    changed = replace(build, files={build.program: rundir.sha256_file(program)})
+    (folder / "build.json").write_text(serialization.to_json(changed))
+
+
+def test_names_of_shared_memory_are_kept_where_the_program_runs(
+    launched: tuple[Path, Run], tmp_path: Path
+) -> None:
+    root, run = launched
+    folder = root / store.RUNS / run.id
+    done = engine.judge(root, folder, run)
+    harness = replace(done, kernel=replace(KERNEL, level=1, cases={"full": Case("full", 1)}))
+    shutil.rmtree(folder / "build")
+    works = tmp_path / "runs-here"
+    put_program(folder / "build", DESCRIBES.replace("runs-here", str(works)))
+
+    def explained() -> str:
+        explanations.explain_in_run(store.RunDirectory(root, folder, harness), harness)
+        return (folder / "explain.md").read_text()
+
+    unknown = "names of parts of shared memory: unknown, as greets --mode describe exited 127"
+    assert unknown in explained().replace("`", "")
+    works.touch()
+    assert "ring" in explained()
+    works.unlink()
+    assert "ring" in explained()

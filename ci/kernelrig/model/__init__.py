@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         FiredRule,
         Occupancy,
         PowerUse,
+        SharedLayout,
         SharedMap,
         SharedPiece,
     )
@@ -315,6 +316,7 @@ __all__ = [
     "SessionRow",
     "SessionTask",
     "Shape",
+    "SharedLayout",
     "SharedMap",
     "SharedPiece",
     "Shipped",

@@ -20,6 +20,14 @@ class SharedPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedLayout:
+    """shared-layout.json of a run: the parts of shared memory, as its program names them."""
+
+    pieces: tuple[SharedPiece, ...]
+    schema: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class SharedMap:
     """Shared memory of a CTA in bytes; `free_bytes` is what one CTA an SM could have besides."""
 

@@ -13,13 +13,14 @@ from kernelrig.analyse.profile_report import read_report
 from kernelrig.analyse.profile_rules import judge_rules
 from kernelrig.build import toolchain
 from kernelrig.errors import CiError, ConfigError
-from kernelrig.files import rundir
+from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     Explanation,
     Outcome,
     PowerUse,
     ProfiledLaunch,
     Run,
+    SharedLayout,
     SharedPiece,
     StageKind,
     StageRecord,
@@ -33,6 +34,7 @@ from kernelrig.terminal.text import one_line
 
 REPORT = ".ncu-rep"
 EXPLAINED = "explain.md"
+SHARED_LAYOUT = "shared-layout.json"
 _FP8_FLOP_A_CYCLE = {"sm_90a": 8192, "sm_100a": 16384}
 """Of an SM's tensor cores, dense; a product and a sum are two."""
 
@@ -56,6 +58,7 @@ def explain_in_run(directory: RunDirectory, run: Run) -> None:
     file = directory.folder / EXPLAINED
     file.unlink(missing_ok=True)  # of an earlier judgement
     if run.profiling is not None and _passed(run):
+        _keep_layout(directory, run)
         rundir.write_atomic(file, report.render_explain_file(_explain_run(directory, run)))
 
 
@@ -157,16 +160,30 @@ def _roofline(run: Run, folder: Path, values: dict[str, float]) -> dict[str, flo
     return found
 
 
+def _keep_layout(directory: RunDirectory, run: Run) -> None:
+    """Write shared-layout.json: the run is explained alike where its program cannot be run."""
+    pieces, _ = _pieces(directory, run)
+    if pieces:
+        text = serialization.to_json(SharedLayout(pieces))
+        rundir.write_atomic(directory.folder / SHARED_LAYOUT, text)
+
+
 def _pieces(directory: RunDirectory, run: Run) -> tuple[tuple[SharedPiece, ...], tuple[str, ...]]:
-    """Return the names that the kernel gives its shared memory; a note where it tells none."""
+    """Return the names that the program gives its shared memory; a note where they are unknown."""
+    if not run.kernel.level:
+        return (), ("a plain program names no parts of its shared memory",)
+    kept = directory.folder / SHARED_LAYOUT
     try:
+        if kept.is_file():
+            return serialization.from_json(SharedLayout, kept).pieces, ()
         directory.load_builds()
-        name = _profiled(run).name
-        case = next(s.case for s in run.plan.stages if s.name == name)
-        asked = run.kernel.cases[case or "full"]
-        return describe(directory.made[""], asked, run.kernel).pieces, ()
-    except (CiError, StopIteration, KeyError):
-        return (), ("the program names no parts of its shared memory",)
+        name, cases = _profiled(run).name, run.kernel.cases
+        asked = next((s.case for s in run.plan.stages if s.name == name), "") or "full"
+        case = cases.get(asked) or next(iter(cases.values()))
+        pieces = describe(directory.made[""], case, run.kernel).pieces
+    except CiError as e:
+        return (), (f"names of parts of shared memory: unknown, as {one_line(e.message)}",)
+    return pieces, () if pieces else ("the program names no parts of its shared memory",)
 
 
 def _power(root: Path, timing: str) -> PowerUse:

@@ -98,6 +98,8 @@ class StandInSlurm:
         said, exit_code = job["said"], self.folder / f"{job['id']}.exit"
         exit_code.unlink(missing_ok=True)
         more = {"SLURM_JOB_ID": str(job["id"]), "SLURMD_NODENAME": node}
+        if gpus := said.get("gres", "").partition("gpu:")[2]:
+            more["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(int(gpus))))
         with Path(said["output"]).open("ab") as log:
             process = subprocess.Popen(
                 ["sh", "-c", f"({said['wrap']}); echo $? > {exit_code}"],

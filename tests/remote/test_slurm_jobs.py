@@ -6,11 +6,13 @@ import json
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kernelrig.errors import RemoteError
-from kernelrig.model import EndedBy, SlurmOptions, StageJob, StageResult
+from kernelrig.model import EndedBy, SlurmOptions, StageJob, StageKind, StageResult
+from kernelrig.remote.agent import lease_folder
 from kernelrig.remote.allocation import read_allocation
 from kernelrig.remote.host_link import HostLink
 from kernelrig.remote.journal import read_journal
@@ -19,6 +21,7 @@ from kernelrig.remote.transfer import Missing
 
 from tests.remote.local_host import Event, LocalHost, job, shell
 from tests.remote.stand_in_slurm import StandInSlurm, wait_for
+from tests.remote.test_lease import GPU, OTHER, SMI
 
 RUN = "run-1"
 # A stage notes that it began, and waits for the test: cwd is its folder, the workdir is above.
@@ -114,7 +117,8 @@ def test_the_facts_of_a_node_are_probed_once(host: LocalHost, unprobed: StandInS
     link.close()
     unprobed.release()
     assert host.link().facts.free_bytes > 0
-    assert host.link().facts == host.link().facts
+    first, again = (replace(host.link().facts, clock_ahead_s=None) for _ in range(2))
+    assert first == again
     assert len(unprobed.jobs()) == 1
 
 
@@ -185,6 +189,108 @@ def test_a_preempted_stage_is_run_again_and_says_so(host: LocalHost, cluster: St
     assert said.endswith("; run again")
     assert found["second"].commands[0].exit_code == 0
     assert (host.workdir / "first").read_text() == "once\n"
+
+
+def test_what_an_earlier_attempt_left_out_is_said_once(
+    host: LocalHost, cluster: StandInSlurm
+) -> None:
+    link = host.link()
+    jobs = (
+        job("first", shell("a", "exit 1")),
+        job("second", shell("b", "true"), needs=("first",)),
+        job("third", shell("c", WAITS)),
+        job("fourth", shell("d", "true"), needs=("second",)),
+    )
+    launch(link, *jobs)
+    began(host, 1)
+    cluster.requeue(signal.SIGTERM, "two")
+    began(host, 2)
+    go(host)
+    follow(host, link, *jobs)
+    found = results(host, *jobs)
+    assert found["second"].not_run == "needs 'first', which did not pass"
+    assert found["third"].commands[0].exit_code == 0
+    assert found["fourth"].not_run == "needs 'second', which was not run"
+
+
+@pytest.fixture
+def two_gpus(
+    host: LocalHost, unprobed: StandInSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> StandInSlurm:
+    """A cluster that gives a job two GPUs, and stages that are spread over both."""
+    monkeypatch.setenv(lease_folder.VARIABLE, str(tmp_path / "leases"))
+    host.on_path("nvidia-smi", SMI)
+    host.opener.path = f"{unprobed.tools}:{host.opener.path}"
+    host.slurm, host.gpus = replace(ASKED, gres="gpu:2"), "all"
+    return unprobed
+
+
+MEETS = f"touch ../../{{own}}; while [ ! -e ../../{{other}} ]; do sleep 0.01; done; {WAITS}"
+
+
+def meeting(name: str, other: str) -> StageJob:
+    """Return a stage that waits for the test only while another one runs, too."""
+    return job(name, shell("a", MEETS.format(own=name, other=other)))
+
+
+def test_stages_of_a_preempted_job_run_again_on_all_gpus_of_the_next(
+    host: LocalHost, two_gpus: StandInSlurm
+) -> None:
+    link = host.link()
+    jobs = (
+        job("kept", shell("a", "echo once >> ../../../../first; false")),
+        job("left", shell("a", "true"), needs=("kept",)),
+        meeting("one", "two"),
+        meeting("two", "one"),
+        StageJob("timing", StageKind.TIMING, (shell("t", "echo $CUDA_VISIBLE_DEVICES"),)),
+    )
+    assert link.facts.leased == (GPU, OTHER)
+    link.launch(RUN, jobs, {}, stop_at_first=False, lease=True)
+    began(host, 2)
+    two_gpus.requeue(signal.SIGTERM, "two")
+    began(host, 4)
+    go(host)
+    events = follow(host, link, *jobs)
+    cut = {e["stage"] for e in events if e["event"] == "interrupted"}
+    resumed = next(e for e in events if e["event"] == "resumed")
+    assert (cut, resumed["again"], resumed["lost"]) == ({"one", "two"}, "one, two", "")
+    found = results(host, *jobs)
+    assert (host.workdir / "first").read_text() == "once\n"
+    assert found["left"].not_run == "needs 'kept', which did not pass"
+    for name in ("one", "two"):
+        (said,) = found[name].interrupted
+        assert said.startswith(f"{name}: interrupted on node one at ")
+        assert said.endswith("; run again")
+        assert found[name].commands[0].exit_code == 0
+    assert {found[name].gpu for name in ("one", "two")} == {GPU, OTHER}
+    assert (host.back / "stages/05-timing/t.stdout.log").read_text() == f"{GPU}\n"
+
+
+def test_stages_on_all_gpus_of_a_node_that_died_are_not_run_again(
+    host: LocalHost, two_gpus: StandInSlurm
+) -> None:
+    link = host.link()
+    jobs = (meeting("one", "two"), meeting("two", "one"), job("third", shell("a", "true")))
+    link.launch(RUN, jobs, {}, stop_at_first=False, lease=True)
+    began(host, 2)
+    two_gpus.requeue(signal.SIGKILL, "two")
+    follow(host, link, *jobs)
+    found = results(host, *jobs)
+    for name in ("one", "two"):
+        assert found[name].commands[0].ended_by is EndedBy.LOST
+        assert "node one was lost" in found[name].commands[0].detail
+    assert found["third"].commands[0].exit_code == 0
+
+
+def test_a_cancelled_job_ends_its_stages_on_all_gpus(
+    host: LocalHost, two_gpus: StandInSlurm
+) -> None:
+    link, jobs = host.link(), (meeting("one", "two"), meeting("two", "one"))
+    link.launch(RUN, jobs, {}, stop_at_first=False, lease=True)
+    began(host, 2)
+    assert link.cancel(RUN)
+    follow(host, link, *jobs)
+    assert all(result.cancelled for result in results(host, *jobs).values())
 
 
 def test_a_stage_whose_node_died_is_not_run_again(host: LocalHost, cluster: StandInSlurm) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kernelrig.errors import ProtocolError
-from kernelrig.model import Remote
+from kernelrig.model import Remote, on_gpu
 from kernelrig.remote.agent.slurm import parse_jobs
 from kernelrig.remote.agent.slurm_job import allocated, difference
 from kernelrig.remote.allocation import read_allocation
@@ -61,7 +61,9 @@ def written(folder: Path, *events: dict[str, Any]) -> Path:
     return path
 
 
-def test_the_seconds_of_attempts_add_up_and_the_last_node_is_kept(tmp_path: Path) -> None:
+def test_the_seconds_of_attempts_add_up_and_the_last_node_has_the_gpus_of_all(
+    tmp_path: Path,
+) -> None:
     remote = Remote("cluster", "sm_90a", kind="slurm", host="login")
     events = [
         {"event": "run_started", "t": 0.1},
@@ -75,6 +77,13 @@ def test_the_seconds_of_attempts_add_up_and_the_last_node_is_kept(tmp_path: Path
     assert found.host is not None
     assert (found.host.hostname, found.seconds) == ("two", 60.0)
     assert found.host.leased == ("GPU-a",)
+    on_another = {**FACTS, "gpus": GPUS[1:]}
+    events[4]["facts"] = {**on_another, "hostname": "two"}
+    found = read_allocation(written(tmp_path, *events), remote, timed=False)
+    assert found.host is not None
+    assert found.host.gpu["uuid"] == "GPU-b"
+    assert found.host.leased == ("GPU-b", "GPU-c", "GPU-a")  # stages that were kept ran on the last
+    assert on_gpu(found.host, "GPU-a").gpu["uuid"] == "GPU-a"
     with pytest.raises(ProtocolError, match="has no good time"):
         read_allocation(written(tmp_path, *events, {"event": "note", "t": -1}), remote, timed=False)
     with pytest.raises(ProtocolError, match="the host's facts are garbled"):

@@ -115,8 +115,8 @@ def _slurm_rules(remote: Remote) -> Iterator[Complaint]:
     for key in LOCAL_KEYS:
         if getattr(remote, key):
             yield Complaint((key,), f"a cluster is not rented by commands: it takes no '{key}'")
-    if remote.gpus != "" or "CUDA_VISIBLE_DEVICES" in remote.env:
-        key = "gpus" if remote.gpus != "" else "env"
+    if remote.gpus not in ("", "all") or "CUDA_VISIBLE_DEVICES" in remote.env:
+        key = "gpus" if remote.gpus not in ("", "all") else "env"
         text = "Slurm gives each job its GPUs: ask for them with 'gres', as gpu:1"
         yield Complaint((key,), text)
     for word in ("partition", "account", "qos", "reservation", "gres", "constraint"):

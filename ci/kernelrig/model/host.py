@@ -168,10 +168,10 @@ def meant_gpus(host: Host, remote: Remote) -> tuple[int, ...]:
     `any` is one without a lease and without a process, or else the first.
     """
     gpus, wanted = host.gpus, str(remote.gpus)
+    if wanted == "all" or remote.kind == "slurm":  # a job tells of the GPUs that it was given
+        return tuple(range(len(gpus)))
     if not wanted:
         return visible_gpus(gpus, remote.env.get("CUDA_VISIBLE_DEVICES"))
-    if wanted == "all":
-        return tuple(range(len(gpus)))
     if wanted == "any":
         free = [i for i, gpu in enumerate(gpus) if not gpu.get("lease") and not _users(host, gpu)]
         return tuple(free[:1]) or (0,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,17 @@ def read_allocation(path: Path, remote: Remote, *, timed: bool) -> Allocation:
     nodes = [event for event in events if event["event"] == "node"]
     if not nodes:
         return Allocation(None, 0.0)
-    facts = read_facts(nodes[-1].get("facts"), remote, timed)
-    return Allocation(facts, _seconds(events))
+    *earlier, last = (read_facts(node.get("facts"), remote, timed) for node in nodes)
+    return Allocation(_with_gpus_of(last, earlier), _seconds(events))
+
+
+def _with_gpus_of(last: Host, earlier: Sequence[Host]) -> Host:
+    """Return the last node with the GPUs of earlier ones behind its own: kept stages ran there."""
+    found = {gpu.get("uuid", ""): gpu for host in (last, *earlier) for gpu in host.gpus}
+    leased = dict.fromkeys(uuid for host in (last, *earlier) for uuid in host.leased)
+    if len(found) <= len(last.gpus):
+        return last
+    return replace(last, gpus=tuple(found.values()), leased=tuple(leased))
 
 
 def _seconds(events: Sequence[dict[str, Any]]) -> float:

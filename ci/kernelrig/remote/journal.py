@@ -137,17 +137,18 @@ def _without_interrupted(
     """
     kept: list[Event] = []
     notes: dict[str, list[str]] = {}
-    cut = ""
+    cut: set[str] = set()
     for event in events:
+        stage = str(event.get("stage"))
         if event["event"] == "interrupted":
-            cut = str(event.get("stage"))
+            cut.add(stage)
             node, utc = (_cut(str(event.get(key, "?"))) for key in ("node", "utc"))
-            said = f"{cut}: interrupted on node {node} at {utc}, as Slurm took its job away"
-            notes.setdefault(cut, []).append(said)
-        elif event["event"] == "stage_started" and event.get("stage") == cut:
-            kept = [e for e in kept if e.get("stage") != cut]
-            notes[cut][-1] += "; run again"
-            cut = ""
+            said = f"{stage}: interrupted on node {node} at {utc}, as Slurm took its job away"
+            notes.setdefault(stage, []).append(said)
+        elif event["event"] == "stage_started" and stage in cut:
+            kept = [e for e in kept if e.get("stage") != stage]
+            notes[stage][-1] += "; run again"
+            cut.remove(stage)
         kept.append(event)
     return kept, notes
 

@@ -28,6 +28,11 @@ from .process_table import (
 
 BEAT_S = 1.0
 
+
+class Interrupted(Exception):
+    """The host takes the run's place away: another agent goes on with it later."""
+
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 

@@ -31,54 +31,55 @@ class Earlier:
         self.not_run = {e["stage"] for e in self.events if e["event"] == "stage_not_run"}
         self.node = next((e["node"] for e in reversed(self.events) if e.get("node")), "")
         started = [e["stage"] for e in self.events if e["event"] == "stage_started"]
-        self.open = started[-1] if started and started[-1] not in self.ended else ""
-        self.interrupted = bool(self.open) and self._last("interrupted") > self._last("resumed")
+        self.open = [name for name in dict.fromkeys(started) if name not in self.ended]
+        self.interrupted = {name for name in self.open if self._was_interrupted(name)}
         self.seconds = _total(self.events)
 
-    def _last(self, kind: str) -> int:
-        places = [i for i, e in enumerate(self.events) if e["event"] == kind]
-        return places[-1] if places else -1
+    def _was_interrupted(self, stage: str) -> bool:
+        """Return whether its agent saw the last start of a stage cut short."""
+        kinds = [e["event"] for e in self.events if e.get("stage") == stage]
+        return "interrupted" in kinds[_last(kinds, "stage_started") :]
 
-    def commands(self, kind: str) -> dict[str, Json]:
-        """Return the events of that kind of the open stage, since it was last started."""
-        start = max(
-            i
-            for i, e in enumerate(self.events)
-            if e["event"] == "stage_started" and e["stage"] == self.open
-        )
-        return {e["command"]: e for e in self.events[start:] if e["event"] == kind}
+    def commands(self, stage: str, kind: str) -> dict[str, Json]:
+        """Return the events of that kind of a stage, since it was last started."""
+        own = [e for e in self.events if e.get("stage") == stage]
+        start = _last([e["event"] for e in own], "stage_started")
+        return {e["command"]: e for e in own[start:] if e["event"] == kind}
 
-    def close_stage(self, journal: Events, detail: str) -> None:
-        """Record of the open stage that it is over: its command was lost, the others held back."""
-        (stage,) = [s for s in self.job["stages"] if s["name"] == self.open]
-        started, ended = self.commands("command_started"), self.commands("command_ended")
+    def close_stage(self, journal: Events, name: str, detail: str) -> None:
+        """Record of an open stage that it is over: its command was lost, the others held back."""
+        (stage,) = [s for s in self.job["stages"] if s["name"] == name]
+        started, ended = (self.commands(name, f"command_{what}") for what in ("started", "ended"))
         cut = any(e["ended_by"] != "exit" for e in ended.values())
-        for command in stage["commands"]:
-            name = command["name"]
-            if name in ended:
+        for command in (c["name"] for c in stage["commands"]):
+            if command in ended:
                 continue
-            if name in started:
-                ending, began = Ending("lost", detail), started[name]["utc"]
+            if command in started:
+                ending, began = Ending("lost", detail), started[command]["utc"]
             else:
                 ending = Ending("held back" if cut else "not started", detail)
                 began = self.events[-1]["utc"]
             cut = cut or ending.ended_by != "not started"
-            names = {"stage": self.open, "command": name}
+            names = {"stage": name, "command": command}
             journal.write("command_ended", ok=False, started_utc=began, **names, **ending.fields())
-        journal.write("stage_ended", stage=self.open, ok=False)
+        journal.write("stage_ended", stage=name, ok=False)
 
     def close(self, journal: Events, run: str, reason: str, *, cancelled: bool) -> None:
         """Record that the run is over, and why: no agent of it is left, or it never had one."""
         if not self.events:
             journal.write("run_started", run=run, python=platform.python_version())
-        if self.open:
-            self.close_stage(journal, reason)
+        for name in self.open:
+            self.close_stage(journal, name, reason)
         for index, stage in enumerate(self.job["stages"], 1):
             name = stage["name"]
-            if name not in self.ended and name not in self.not_run and name != self.open:
+            if name not in self.ended and name not in self.not_run and name not in self.open:
                 said = {"reason": reason, "cancelled": cancelled}
                 journal.write("stage_not_run", stage=name, index=index, **said)
         journal.write("finished", reason=reason)
+
+
+def _last(kinds: list[str], kind: str) -> int:
+    return max(i for i, each in enumerate(kinds) if each == kind)
 
 
 def _total(events: list[Json]) -> float:

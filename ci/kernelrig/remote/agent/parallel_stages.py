@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from .agents import STOPPED_S
+from .children import Interrupted
 from .integrity import Change
 from .process_table import POLL_S, descendants, kill_all, marks
 from .refusal import Json
@@ -51,11 +52,36 @@ class ParallelStages:
 
     def run(self) -> None:
         """Run all stages; with the last one no worker is left."""
+        self.keep_earlier()
         while self.todo or self.workers:
+            self.check_interrupted()
             self.runner.check_limit()
             self.start_ready()
             if self.workers:
                 self.hear()
+
+    # earlier and later attempts
+
+    def keep_earlier(self) -> None:
+        """Keep what an earlier attempt has done, before a stage runs that may change it."""
+        for index, stage in list(self.todo):
+            name = stage["name"]
+            if name in self.runner.kept:
+                self.todo.remove((index, stage))
+                if not self.runner.keep_stage(index, name):
+                    self.runner.note_failed(name)
+
+    def check_interrupted(self) -> None:
+        """Leave the stages under way to a later attempt, if the host takes this place away."""
+        if not self.runner.interrupted:
+            return
+        for worker in self.workers:
+            node = self.runner.node
+            self.runner.journal.write("interrupted", stage=worker.name, node=node)
+        for worker in self.workers:
+            worker.kill()
+            worker.reap()
+        raise Interrupted
 
     # which stage is next
 
@@ -63,7 +89,7 @@ class ParallelStages:
         """Start what can be started, in the order of the plan; say of the rest if it never can."""
         for index, stage in list(self.todo):
             name = stage["name"]
-            if reason := self.runner.why_not(stage):
+            if reason := self.runner.why_not(stage) or self.runner.why_left_out(name):
                 self.todo.remove((index, stage))
                 self.runner.leave_out(index, name, reason)
             elif gpu := self.gpu_for(index, stage):
@@ -127,10 +153,13 @@ class ParallelStages:
                     self.take(worker, message)
                 elif "left" in message:
                     worker.left = message["left"]
+                elif "interrupted" in message:
+                    self.runner.on_cancel()
                 elif "trouble" in message:
                     worker.trouble = message["trouble"]
         except EOFError:
-            self.end(worker, f"is gone{f': {worker.trouble}' if worker.trouble else ''}")
+            if not self.runner.interrupted:
+                self.end(worker, f"is gone{f': {worker.trouble}' if worker.trouble else ''}")
 
     def take(self, worker: StageWorker, event: Json) -> None:
         """Write an event down; the end of a stage only when its worker has ended, too."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import daemon
 from .attempt import CANCELLED, HUNG, Attempt
-from .children import Children, adopt_orphans
+from .children import Children, Interrupted, adopt_orphans
 from .disk import disk_reason
 from .gpu_health import HEALTH_S, health_argv, parse_health
 from .integrity import Change, Integrity
@@ -22,11 +22,6 @@ from .refusal import Json, Refused
 from .result_cache import ResultCache
 from .stage_folder import StageFolder
 from .workdir import RESULT_CACHE
-
-
-class Interrupted(Exception):
-    """The host takes the run's place away: another agent goes on with it later."""
-
 
 ENDED = dict(zip(HUNG, ("was ended at its time limit", "was ended as a hang")))
 
@@ -61,6 +56,9 @@ class Runner:
         self.stage = ""  # the one under way
         self.gpu = next(iter(self.job.get("gpus", [])), "")  # the one that programs use
         self.kept: dict[str, bool] = {}  # stages of an earlier attempt, and whether they passed
+        self.left_out: set[str] = set()  # stages of which an earlier attempt has said why not
+        self.interrupted = False  # whether the host takes this run's place away
+        self.node = ""
 
     def main(self) -> None:
         """Run all stages; in every case the journal's last line says how the run ended."""
@@ -135,7 +133,7 @@ class Runner:
             self.check_limit()
             if name in self.kept:
                 passed = self.keep_stage(index, name)
-            elif reason := self.why_not(stage):
+            elif reason := self.why_not(stage) or self.why_left_out(name):
                 self.leave_out(index, name, reason)
                 continue
             else:
@@ -156,10 +154,15 @@ class Runner:
     def leave_out(self, index: int, name: str, reason: str) -> None:
         """Record that a stage is not run, and why."""
         cancelled = reason == CANCELLED
-        self.journal.write(
-            "stage_not_run", stage=name, index=index, reason=reason, cancelled=cancelled
-        )
+        if name not in self.left_out:
+            self.journal.write(
+                "stage_not_run", stage=name, index=index, reason=reason, cancelled=cancelled
+            )
         self.unmet[name] = "was not run"
+
+    def why_left_out(self, name: str) -> str:
+        """Return that an earlier attempt has left a stage out, empty if none has."""
+        return "it was not run before" if name in self.left_out else ""
 
     def note_failed(self, name: str) -> None:
         self.unmet[name] = "did not pass"

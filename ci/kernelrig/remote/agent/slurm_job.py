@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from .attempt import CANCELLED as WHY_CANCELLED
+from .children import Interrupted
 from .disk import write_file
 from .earlier import Earlier
 from .facts import gather_facts
@@ -19,13 +20,16 @@ from .journal import Ending, Journal
 from .process_table import POLL_S
 from .refusal import Json
 from .remote_variables import adopt
-from .runner import Interrupted, Runner
+from .runner import Runner
 from .slurm import VARIABLES
 from .slurm_agents import ATTEMPT, CANCELLED, FACTS, JOB, PROBE
 from .workdir import RESULT_CACHE
 
 VITAL = ("machine", "glibc", "driver", "gpu_counters_admin_only")
 VITAL_OF_A_GPU = ("name", "compute_cap", "mig.mode.current")
+ALIKE = (*VITAL_OF_A_GPU, "memory.total")
+"""Of GPUs on which the same stage may run."""
+
 NOTICE_S = 0.5
 """A command that has failed may have had a signal of Slurm's, which comes here, too."""
 
@@ -41,9 +45,16 @@ def probe(folder: Path) -> None:
 
 
 def node_facts(folder: Path) -> Json:
-    """Return the facts of this node, with those of its GPUs that this job has."""
+    """Return the facts of this node, with those of its GPUs that this job has.
+
+    Where Slurm does not say which, it is the first, and programs see no other one.
+    """
     facts = gather_facts(folder)
-    facts["gpus"] = allocated(facts["gpus"], os.environ.get("CUDA_VISIBLE_DEVICES"))
+    found = allocated(facts["gpus"], os.environ.get("CUDA_VISIBLE_DEVICES"))
+    if "CUDA_VISIBLE_DEVICES" not in os.environ and len(found) > 1:
+        found = found[:1]
+        os.environ["CUDA_VISIBLE_DEVICES"] = found[0]["uuid"]
+    facts["gpus"] = found
     return facts
 
 
@@ -84,45 +95,46 @@ class JobRunner(Runner):
         job: Json = json.loads((run / "job.json").read_bytes())
         self.earlier = Earlier(run, job)
         self.facts = node_facts(run)
-        self.node = os.environ.get("SLURMD_NODENAME") or self.facts["hostname"]
         self.token = f"{os.environ.get('SLURM_JOB_ID', '')} {self.earlier.attempts + 1}"
         if job.get("lease_allocated"):
             self._choose_gpus(job)
         journal = Journal(run, written=self.earlier.data)
         super().__init__(run, None, job=job, journal=journal, cache=run / RESULT_CACHE)
+        self.node = os.environ.get("SLURMD_NODENAME") or self.facts["hostname"]
         self.began -= self.earlier.seconds
         self.kept = dict(self.earlier.ended)
-        self.interrupted = False
+        self.left_out = set(self.earlier.not_run)
         self.noted = False
         self.children.on_cancelled = self.note_interrupted
         write_file(run / ATTEMPT, self.token.encode())
 
     def _choose_gpus(self, job: Json) -> None:
-        """Lease the GPUs that Slurm gave this job; of a node without such a limit the first."""
-        found = [gpu["uuid"] for gpu in self.facts["gpus"]]
-        if "CUDA_VISIBLE_DEVICES" not in os.environ:
-            found, job["visible"] = found[:1], "".join(found[:1]) if len(found) > 1 else ""
-        job["gpus"] = found
+        """Lease the GPUs that Slurm gave this job; stages run beside each other on those alike."""
+        found = self.facts["gpus"]
+        job["gpus"] = [gpu["uuid"] for gpu in found]
+        if job["stage_gpus"]:
+            alike = [g for g in found if all(g.get(k) == found[0].get(k) for k in ALIKE)]
+            job["stage_gpus"] = [gpu["uuid"] for gpu in alike]
 
     def begin(self, me: Json) -> None:
-        """Say which attempt this is, on which node, and what became of the stage under way."""
+        """Say which attempt this is, on which node, and what became of the stages under way."""
         said = {"job": os.environ.get("SLURM_JOB_ID", ""), "node": self.node}
-        earlier, lost = self.earlier, ""
+        earlier = self.earlier
+        lost = [name for name in earlier.open if name not in earlier.interrupted]
+        again = [name for name in earlier.open if name in earlier.interrupted]
         if not earlier.events:
             super().begin({**me, **said})
         else:
-            lost = earlier.open if not earlier.interrupted else ""
-            again = earlier.open if earlier.interrupted else ""
-            said.update(attempt=earlier.attempts + 1, lost=lost, again=again)
-            self.journal.write("resumed", **said)
+            said.update(lost=", ".join(lost), again=", ".join(again))
+            self.journal.write("resumed", attempt=earlier.attempts + 1, **said)
         self.journal.write("node", facts=self.facts)
-        if lost:
+        for name in lost:
             why = f"node {earlier.node or '?'} was lost while it ran: it is not run again"
-            earlier.close_stage(self.journal, why)
-            self.kept[lost] = False
-        elif earlier.open:
-            index = [s["name"] for s in self.job["stages"]].index(earlier.open) + 1
-            shutil.rmtree(self.run / "stages" / f"{index:02d}-{earlier.open}", ignore_errors=True)
+            earlier.close_stage(self.journal, name, why)
+            self.kept[name] = False
+        places = {s["name"]: i for i, s in enumerate(self.job["stages"], 1)}
+        for name in again:
+            shutil.rmtree(self.folder(places[name], name), ignore_errors=True)
         self._compare()
         if (self.run / CANCELLED).exists():
             self.stop = WHY_CANCELLED

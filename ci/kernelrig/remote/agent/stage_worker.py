@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
-from .children import PR_SET_PDEATHSIG, adopt_orphans, prctl
+from .children import PR_SET_PDEATHSIG, Interrupted, adopt_orphans, prctl
 from .journal import Ending, utc_now
 from .process_table import KILL_WAIT_S
 from .refusal import Json
@@ -147,6 +147,7 @@ def narrow(runner: Runner, worker: StageWorker, relay: Relay) -> None:
     runner.journal = runner.integrity.journal = relay
     runner.children.stage = worker.name
     runner.children.on_beat = lambda: relay.send({"beat": True})
+    runner.children.on_cancelled = lambda: None  # the agent has said so, if the place is taken away
     for command in worker.stage["commands"]:
         command["cache_key"] = key_on(worker.gpu, command["cache_key"], runner.job["stage_gpus"])
 
@@ -171,6 +172,9 @@ def work(runner: Runner, worker: StageWorker, pipe: int, agent: int) -> NoReturn
         files = runner.integrity.left(runner.folder(worker.index, worker.name), worker.results)
         ended = {"passed": passed, "hung": runner.hung.get(worker.name, ""), "stop": runner.stop}
         relay.send({"left": {**files, **ended}})
+        code = 0
+    except Interrupted:
+        relay.send({"interrupted": True})
         code = 0
     except BaseException as e:
         traceback.print_exc()

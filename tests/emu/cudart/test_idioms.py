@@ -20,6 +20,12 @@ WANTED = {
     "split_k<3>": "out[threadIdx.x] += 1;",
     "grid<1>": "= out[next * 64 + threadIdx.x];",
     "grid<3>": "= out[next * 64 + threadIdx.x];",
+    "tally<1>": "= out[next * 64 + threadIdx.x];",
+    "tally<2>": "= out[next * 64 + threadIdx.x];",
+    "last<1>": "sum += out[i];",
+    "fetch<1>": '"l"(__cvta_generic_to_global(out + next * 64)), "r"(shared(&full))',
+    "fetch<2>": '"l"(__cvta_generic_to_global(out + next * 64)), "r"(shared(&full))',
+    "fetch<3>": '"l"(__cvta_generic_to_global(out + next * 64)), "r"(shared(&full))',
     "lock<1>": "out[0] += 1;",
     "lock<2>": "out[FLAG] = 0;",
     "counter<1>": "out[FLAG] = 0;",
@@ -47,7 +53,7 @@ def named(mangled: str) -> str:
 @pytest.mark.parametrize("engine", ["native", pytest.param("numpy", marks=pytest.mark.long)])
 def test_what_an_idiom_lacks_is_named_at_its_line(engine: str, cuda_toolchain: Toolchain) -> None:
     ran = run_compiled("idioms", cuda_toolchain, arch="sm_90a", schedules=4, engine=engine)
-    assert len(ran.run.launches) == 32
+    assert len(ran.run.launches) == 41
     for launch in ran.run.launches:
         name = named(launch.kernel)
         errors = [f for f in launch.findings if f.severity == "error"]
@@ -57,6 +63,8 @@ def test_what_an_idiom_lacks_is_named_at_its_line(engine: str, cuda_toolchain: T
         elif name in WANTED:
             lines = {line for f in errors for line in _lines(f.source)}
             assert any(WANTED[name] in line for line in lines), (name, lines, errors)
+            saw = frozenset[int]().union(*(f.sighting.schedules for f in errors))
+            assert (name, sorted(saw)) == (name, [0, 1, 2, 3])
         else:
             assert (name, launch.findings) == (name, ())
 

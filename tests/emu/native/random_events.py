@@ -86,9 +86,16 @@ class RandomEvents:
             sem = self.random.choice(("relaxed", "acquire", "release", "acq_rel", "volatile"))
             scope = self.random.choice(SCOPES)
             atomic = write and self.chance(0.5)
+            if atomic and self.chance(0.7):
+                self._take_turns(batch, mask)
         elif space == "global" and not write and self.chance(0.1):
             self.play.races.read_non_coherent(batch, mask, index, size)
         self.play.races.accessed(batch, mask, space, index, size, write, atomic, sem, scope)
+
+    def _take_turns(self, batch: WarpBatch, mask: NDArray[np.bool_]) -> None:
+        turns = np.flatnonzero(batch.mask_of(mask)).tolist()
+        self.random.shuffle(turns)
+        self.play.races.in_turn(batch, mask, turns, self.chance(0.7))
 
     def _places(self, rows: int, size: int) -> NDArray[np.int64]:
         """Return where lanes access: one place, in a row, backwards, some together, anywhere."""

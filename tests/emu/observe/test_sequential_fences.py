@@ -90,6 +90,28 @@ def test_a_fence_that_is_not_sc_takes_no_part_in_it(first: str, second: str) -> 
     assert (play.kinds, play.warnings) == ([], ["race"])
 
 
+@pytest.mark.parametrize(
+    ("proxy_fence", "wanted"), [("before", []), ("behind", ["proxy-fence"]), ("", ["proxy-fence"])]
+)
+def test_a_proxy_fence_before_the_first_counts_for_what_the_second_orders(
+    proxy_fence: str, wanted: list[str]
+) -> None:
+    play = Play(ctas=2, warps=2)
+    play.store((0, 0), 0, space="global")
+    if proxy_fence == "before":
+        play.tell("proxy_fenced", (0, 0), "")
+    fence(play, 0)
+    if proxy_fence == "behind":
+        play.tell("proxy_fenced", (0, 0), "")
+    play.sync(0, 1)
+    flag(play, 1, write=True)
+    flag(play, 2)
+    fence(play, 2)
+    op = play.issue((2, 0), "cp.async.bulk")
+    play.op_access(op, write=False, at=0, size=64, space="global")
+    assert play.kinds == wanted
+
+
 def test_what_comes_behind_the_fence_of_the_writer_is_not_ordered() -> None:
     play = Play(ctas=2, warps=2)
     fence(play, 0)

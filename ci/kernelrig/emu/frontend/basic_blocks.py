@@ -42,9 +42,15 @@ def _read_registers(operand: Operand) -> Iterable[Register]:
 
 
 def _uses(instruction: Instruction, step: Step | None) -> set[int]:
-    used = {instruction.guard.register.index} if instruction.guard else set()
+    used = read_by(instruction, step)
     if instruction.guard and step is not None:  # the write merges with what was there
         used |= {r.index for r, _ in step.writes if r is not None}
+    return used
+
+
+def read_by(instruction: Instruction, step: Step | None) -> set[int]:
+    """Return the registers whose values an instruction reads."""
+    used = {instruction.guard.register.index} if instruction.guard else set()
     operands: tuple[Operand, ...]
     if step is None:  # control: all it names is read
         operands = instruction.operands

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kernelrig.emu.frontend.basic_blocks import CONTROL, cuts
+from dataclasses import replace
+
+from kernelrig.emu.frontend.basic_blocks import CONTROL, cuts, read_by
 from kernelrig.emu.frontend.codegen import Codegen
 from kernelrig.emu.frontend.variables import (
     UnsupportedInstruction,
@@ -13,7 +15,7 @@ from kernelrig.emu.frontend.wide_registers import split
 from kernelrig.emu.machine.instruction_table import Step, Table, Unsupported
 from kernelrig.emu.machine.program import Program
 from kernelrig.emu.machine.special_registers import known_special
-from kernelrig.ptx import Address, Function, Operand, Special, Symbol, control_flow
+from kernelrig.ptx import Address, Function, Operand, Sink, Special, Symbol, control_flow
 
 
 def compile_kernel(
@@ -29,6 +31,7 @@ def compile_kernel(
     steps, names, unchecked, unsupported = _steps(function, table, layout)
     if unsupported:
         raise UnsupportedKernel(tuple(unsupported))
+    _drop_unread(function, table, steps)
     ranges = cuts(flow, steps)
     codegen = Codegen(function, steps, layout, flow, ranges)
     segments = [codegen.segment(index) for index in range(len(ranges))]
@@ -73,6 +76,20 @@ def _steps(
         steps.append(step)
         names.append(name)
     return steps, names, unchecked, unsupported
+
+
+def _drop_unread(function: Function, table: Table, steps: list[Step | None]) -> None:
+    """Make a red of each atom whose results nothing reads, as ptxas does: nvcc writes no red."""
+    read: set[int] = set()
+    for instruction, step in zip(function.instructions, steps, strict=True):
+        read |= read_by(instruction, step)
+    for at, instruction in enumerate(function.instructions):
+        step = steps[at]
+        if instruction.opcode != "atom" or step is None:
+            continue
+        if not any(register and register.index in read for register, _ in step.writes):
+            bare = replace(instruction, operands=(Sink(), *instruction.operands[1:]))
+            steps[at] = table.find(bare).build(bare)
 
 
 def _check_known(operand: Operand, layout: VariableLayout) -> None:

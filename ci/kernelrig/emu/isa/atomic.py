@@ -31,6 +31,7 @@ _VECTORS = {
     "bf16x2": (2, 4),
 }
 """Element type -> lengths of the vector forms, which are for global memory alone."""
+Turns = NDArray[np.intp]
 
 
 class _Atomic:
@@ -61,6 +62,10 @@ class _Atomic:
             if self.how.space != "global" or self.count not in lengths:
                 raise Unsupported(f"{i.mnemonic}: a vector is for .global only")
 
+        # Of an atom that drops its results nothing is observed: it is a red (PTX ISA 8.2).
+        self.observed = i.opcode == "atom" and any(
+            not isinstance(item, Sink) for item in _results(i, self.count)
+        )
         self.native = None
         if kind not in _HALVES:
             self.native = Native(f"atom.{self.operation}.{kind}", (*self.how.numbers, self.count))
@@ -86,7 +91,12 @@ class _Atomic:
         self, batch: WarpBatch, place: Located, operands: tuple[Array, ...], old: Array
     ) -> None:
         machine, how = batch.machine, self.how
+        chosen = batch.mask_of(place.mask)
+        start = np.broadcast_to(place.flat, chosen.shape)[chosen]
+        turns = _drawn(start, batch)
         if machine.hooks:
+            lanes = None if turns is None else np.flatnonzero(chosen)[turns].tolist()
+            machine.hooks.in_turn(batch, place.mask, lanes, self.observed)
             machine.hooks.accessed(
                 batch,
                 place.mask,
@@ -100,14 +110,14 @@ class _Atomic:
             )
         arena = machine.memory.arena(place.space)
         combine = self.flushed if place.space == "global" else self.plain
-        chosen = batch.mask_of(place.mask)
-        start = np.broadcast_to(place.flat, chosen.shape)[chosen]
         values = [np.broadcast_to(v, chosen.shape)[chosen] for v in operands]
         width = self.dtype.itemsize
         for element in range(self.count):
+            if element:  # each is an atomic of its own
+                turns = _drawn(start, batch)
             mine = values[element :: self.count]
             old[element][chosen] = _serialised(
-                arena, start + element * width, mine, combine, batch, self.dtype
+                arena, start + element * width, mine, combine, turns, self.dtype
             )
 
 
@@ -116,14 +126,14 @@ def _serialised(
     flat: Array,
     operands: list[Array],
     combine: Combine,
-    batch: WarpBatch,
+    turns: Turns | None,
     dtype: np.dtype[Any],
 ) -> Array:
     """Combine the operands into memory, those of one address one by one; return the old values."""
     cells = arena.bytes.view(dtype)
     where = flat // dtype.itemsize
     old = np.zeros(len(where), dtype)
-    for step in _steps(where, batch):
+    for step in _steps(where, turns):
         at = where[step]
         old[step] = cells[at]
         cells[at] = combine(old[step], *(o[step] for o in operands))
@@ -131,18 +141,23 @@ def _serialised(
     return old
 
 
-def _steps(where: Array, batch: WarpBatch) -> Iterator[NDArray[np.intp]]:
-    """Yield positions of `where`, no address twice in one step; the seed decides the order."""
-    order = np.argsort(where, kind="stable")
-    ordered = where[order]
-    fresh = np.ones(len(where), np.bool_)
-    fresh[1:] = ordered[1:] != ordered[:-1]
-    if fresh.all():
-        yield order
+def _drawn(where: Array, batch: WarpBatch) -> Turns | None:
+    """Return the order in which positions of `where` go, which the seed decides: None where no
+    two are the same.
+    """
+    if len(np.unique(where)) == len(where):
+        return None
+    return np.array(batch.machine.rng.sample(range(len(where)), len(where)))
+
+
+def _steps(where: Array, turns: Turns | None) -> Iterator[Turns]:
+    """Yield positions of `where`, no address twice in one step."""
+    if turns is None:
+        yield np.arange(len(where))
         return
-    shuffled = np.array(batch.machine.rng.sample(range(len(where)), len(where)))
-    order = shuffled[np.argsort(where[shuffled], kind="stable")]
-    starts = np.nonzero(fresh)[0]
+    order = turns[np.argsort(where[turns], kind="stable")]
+    ordered = where[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     nth = np.arange(len(where)) - np.repeat(starts, np.diff(np.append(starts, len(where))))
     for step in range(int(nth.max()) + 1):
         yield order[nth == step]
@@ -152,9 +167,9 @@ _WHOLE = ("exch", "cas")
 
 
 def _atom(i: Instruction) -> Step:
-    atomic = _Atomic(i)
     if not i.operands:
         raise Unsupported(f"{i.mnemonic}: no operands")
+    atomic = _Atomic(i)
     writes = tuple(target(i, item, atomic.dtype) for item in _results(i, atomic.count))
 
     def run(

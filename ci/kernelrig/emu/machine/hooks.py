@@ -45,6 +45,15 @@ class Hooks:
     ) -> None:
         """Threads are about to read or write memory through the generic proxy."""
 
+    def in_turn(
+        self, batch: WarpBatch, mask: Mask, turns: list[int] | None, observed: bool
+    ) -> None:
+        """An atomic of these threads, called before `accessed`.
+
+        `turns`: its lanes (32 a row of the batch) in the order in which they go, None where no two
+        of them share a place. `observed`: whether its threads get to know what it read.
+        """
+
     def read_non_coherent(self, batch: WarpBatch, mask: Mask, index: Array, size: int) -> None:
         """ld.global.nc of these bytes, called before `accessed`: the grid never writes them."""
 

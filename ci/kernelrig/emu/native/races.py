@@ -44,7 +44,7 @@ FUNCTIONS = {
     "free": ((_P,), None),
     "started": ((_P, _P), None),
     "name": ((ctypes.c_char_p,), _P),
-    "accessed": ((*_THREADS, _I, _I, _P, _I, _I, _I, _I), None),
+    "accessed": ((*_THREADS, _I, _I, _P, _I, _I, _I, _I, _P, _N), None),
     "op_issued": ((_P, _P, _N, _I, _U, _I, _P, _I), _L),
     "op_accessed": ((_P, _L, _I, _P, _N, _I, _I), None),
     "op_tensor": ((_P, _L, _P, _I), None),
@@ -108,6 +108,8 @@ class NativeRaces(CoreObserver):
         self._numbers = 0
         self._acting: Op | None = None
         self._non_coherent = False
+        self._turns: Array | None = None
+        self._observed = True
 
     @property
     def address(self) -> int:
@@ -149,6 +151,12 @@ class NativeRaces(CoreObserver):
     def read_non_coherent(self, batch: WarpBatch, mask: Mask, index: Array, size: int) -> None:
         self._non_coherent = True
 
+    def in_turn(
+        self, batch: WarpBatch, mask: Mask, turns: list[int] | None, observed: bool
+    ) -> None:
+        self._turns = None if turns is None else np.array(turns, np.int32)
+        self._observed = observed
+
     def accessed(
         self,
         batch: WarpBatch,
@@ -162,15 +170,18 @@ class NativeRaces(CoreObserver):
         scope: str = "",
     ) -> None:
         non_coherent, self._non_coherent = self._non_coherent, False
+        turns, self._turns = self._turns, None
+        observed, self._observed = self._observed, True
         threads = threads_of(batch, mask)
         if index.shape != (batch.size, LANES):
             index = np.broadcast_to(index, (batch.size, LANES))
         flat = np.ascontiguousarray(index, np.int64)
-        flags = bool(write) | bool(atomic) << 1 | non_coherent << 2
+        flags = bool(write) | bool(atomic) << 1 | non_coherent << 2 | observed << 3
         self._core.races_accessed(
-                self._races, threads.ctypes.data, len(threads), batch.at, SPACE_OF[space],
-                flat.ctypes.data, size, flags, SEMS[sem], LEVELS[scope],
-            )  # fmt: skip
+            self._races, threads.ctypes.data, len(threads), batch.at, SPACE_OF[space],
+            flat.ctypes.data, size, flags, SEMS[sem], LEVELS[scope],
+            None if turns is None else turns.ctypes.data, 0 if turns is None else len(turns),
+        )  # fmt: skip
         self.check()
 
     def _at(self, barrier: Barrier) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from kernelrig.emu.observe.conflicts import Reports
 from kernelrig.emu.observe.order_check import Access, OrderCheck
 from kernelrig.emu.observe.readers import BITS, Where
 from kernelrig.emu.observe.regions import Regions
-from kernelrig.emu.observe.release_acquire import Sync
+from kernelrig.emu.observe.release_acquire import StrongAccess, StrongForm, Sync
 from kernelrig.emu.observe.shadow import UNORDERED, Before, Region
 from kernelrig.emu.observe.view_changes import free_columns
 
@@ -36,8 +36,6 @@ operations that are ordered by threads alone, as many are advised on."""
 MOST_IN_RUN = 2 * MOST_WRONG
 """Conflicts, or advice, of a run, after which one of each buffer or CTA is enough: CTAs that come
 later mostly repeat what those before did."""
-StrongAccess = tuple[Warp, tuple[str, int], int]
-"""Lanes (bits) of a warp that access a variable: its space and flat byte."""
 _SEVERAL = np.full(1, -1, np.int32)
 _LANE_NUMBERS = np.arange(LANES, dtype=np.int32)
 
@@ -59,6 +57,8 @@ class AccessCheck(Hooks):
         """CTA -> its last instruction that saw a release and acquired nothing."""
         self.wrong = self.advised = 0  # of all regions of the run
         self._non_coherent = False
+        self._turns: list[int] | None = None
+        self._observed = True
 
     def forget_wave(self) -> None:
         """Shared and tensor memory of the CTAs that have run is no more."""
@@ -69,6 +69,11 @@ class AccessCheck(Hooks):
     # Threads.
     def read_non_coherent(self, batch: WarpBatch, mask: Mask, index: Array, size: int) -> None:
         self._non_coherent = True
+
+    def in_turn(
+        self, batch: WarpBatch, mask: Mask, turns: list[int] | None, observed: bool
+    ) -> None:
+        self._turns, self._observed = turns, observed
 
     def accessed(
         self,
@@ -83,6 +88,8 @@ class AccessCheck(Hooks):
         scope: str = "",
     ) -> None:
         non_coherent, self._non_coherent = self._non_coherent, False
+        turns, self._turns = self._turns, None
+        observed, self._observed = self._observed, True
         if space == "local":
             return
         lanes = batch.mask_of(mask)
@@ -105,17 +112,9 @@ class AccessCheck(Hooks):
                     numbers = _numbers(part)
                     flat = index[row][numbers]
                 access = Access(
-                    warp,
-                    warp.mine(view),
-                    view.known,
-                    space,
-                    size,
-                    write,
-                    level,
-                    batch.at,
-                    part,
+                    warp, warp.mine(view), view.known, space, size, write, level, batch.at, part,
                     view.least,
-                )
+                )  # fmt: skip
                 access.copied = view.copied
                 access.atomic = atomic and write
                 record = self._record(access, warp.column, warp.time)
@@ -125,19 +124,23 @@ class AccessCheck(Hooks):
             if self.variables and level == 0 and write:
                 for flat_byte in index[row][chosen].tolist():
                     self.variables.pop((space, flat_byte), None)
-            if level:
+            if level and turns is None:
                 places: dict[int, int] = {}
                 for lane in np.flatnonzero(chosen).tolist():
                     flat_byte = int(index[row][lane])
                     places[flat_byte] = places.get(flat_byte, 0) | 1 << lane
                 strong += [(warp, (space, at), lanes_at) for at, lanes_at in places.items()]
+        for turn in turns or ():
+            row, lane = divmod(turn, LANES)
+            warp = self.warps[int(batch.warps[row])]
+            strong.append((warp, (space, int(index[row, lane])), 1 << lane))
         if strong:
             kind = "relaxed" if sem == "volatile" else sem
-            self.synchronise(strong, (write, atomic, kind, level), batch.at)
+            observed &= atomic or not write
+            how = StrongForm(write, atomic and write, observed, kind, level, batch.at)
+            self.synchronise(strong, how)
 
-    def synchronise(
-        self, strong: list[StrongAccess], how: tuple[bool, bool, str, int], at: int
-    ) -> None:
+    def synchronise(self, strong: list[StrongAccess], how: StrongForm) -> None:
         raise NotImplementedError
 
     def _by_threads(

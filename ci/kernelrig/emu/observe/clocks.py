@@ -40,7 +40,8 @@ instructions are ordered by their own fences (9.7.16.6). Each row is one kind of
     PERFORMED what a fence of gpu scope, or a release, made others see, and a relaxed access of this
               thread, or of one that it is ordered behind, came after: no order by PTX's text
     SEQUENTIAL what was before a fence.sc of gpu scope that this thread, or one whose strong access
-              it observed, came after: the next fence.sc takes it
+              it observed, came after: the next fence.sc takes it into SAME
+    FENCED    the same of GLOBAL: what a proxy fence before that fence.sc made visible
 
 What is known of a cluster is an array (ROWS, columns). Arrays are never written once another view
 may hold them: lanes of a warp that know the same share one `View`, which is nearly always one for
@@ -58,8 +59,8 @@ import numpy as np
 from kernelrig.emu.machine.findings import Wait
 from kernelrig.emu.numerics.arrays import LANES, Array
 
-SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL = range(8)
-ROWS = 8
+SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL, FENCED = range(9)
+ROWS = 9
 FIRST_OPERATIONS = 256
 MOST_OPERATIONS = 8192
 """Columns of operations in a cluster, unless more are in flight at once."""
@@ -180,7 +181,7 @@ class View:
     """What some lanes know. `shared`, `global_` and `ordered` are the times at which each of them
     fenced its own accesses last: what it knows of itself, and not of the lanes that share the view;
     `performed` is the same of its last release fence of gpu scope, `sequential` of its last
-    fence.sc of that scope.
+    fence.sc of that scope, before which `global_` was `fenced_global`.
     `copied` is up to when it has waited for its own copies; `copied_shared` and `copied_global` are
     the same at its last proxy fence.
 
@@ -194,6 +195,7 @@ class View:
     ordered: int = 0
     performed: int = 0
     sequential: int = 0
+    fenced_global: int = 0
     copied: int = 0
     copied_shared: int = 0
     copied_global: int = 0
@@ -281,6 +283,8 @@ class Warp:
             clock[PERFORMED, where] = np.maximum(clock[PERFORMED, where], view.performed)
         if view.sequential:
             clock[SEQUENTIAL, where] = np.maximum(clock[SEQUENTIAL, where], view.sequential)
+        if view.fenced_global:
+            clock[FENCED, where] = np.maximum(clock[FENCED, where], view.fenced_global)
         if view.copied:
             own: Any = self._where(lanes, self.cluster.copies)
             for row, until in (
@@ -300,18 +304,18 @@ class Warp:
 
     def performed(self, lanes: int, view: View, *, releases: bool) -> tuple[Known, Known]:
         """Return what others may see once they see a strong write of `lanes`, in PERFORMED; and
-        what a fence.sc of theirs orders then, in SEQUENTIAL.
+        what a fence.sc of theirs orders then, in SEQUENTIAL and FENCED.
         """
         seen: Known = {}
         fenced: Known = {}
         for cluster, clock in self.published(lanes, view).items():
             row = np.maximum(clock[PERFORMED], clock[SAME]) if releases else clock[PERFORMED]
-            for found, at, times in (
-                (seen, PERFORMED, row), (fenced, SEQUENTIAL, clock[SEQUENTIAL])
-            ):  # fmt: skip
-                if times.any():
-                    found[cluster] = np.zeros_like(clock)
-                    found[cluster][at] = times
+            if row.any():
+                seen[cluster] = np.zeros_like(clock)
+                seen[cluster][PERFORMED] = row
+            if clock[SEQUENTIAL].any():  # FENCED knows no more
+                fenced[cluster] = np.zeros_like(clock)
+                fenced[cluster][[SEQUENTIAL, FENCED]] = clock[[SEQUENTIAL, FENCED]]
         return seen, fenced
 
     def has_fenced(self, bits: int) -> bool:

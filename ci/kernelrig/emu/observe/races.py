@@ -15,9 +15,17 @@ from kernelrig.emu.machine.mbarrier import Barrier
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
 from kernelrig.emu.observe import view_changes
-from kernelrig.emu.observe.access_check import AccessCheck, StrongAccess
+from kernelrig.emu.observe.access_check import AccessCheck
 from kernelrig.emu.observe.clocks import LEVELS, Cluster, Warp, lanes_of
-from kernelrig.emu.observe.release_acquire import Sync, acquire, perform, release, sync_warp
+from kernelrig.emu.observe.release_acquire import (
+    StrongAccess,
+    StrongForm,
+    Sync,
+    acquire,
+    perform,
+    release,
+    sync_warp,
+)
 
 MOST_INSTANCES = 1024
 
@@ -207,49 +215,41 @@ class Races(AccessCheck):
         warp.change(lanes, view_changes.complete(warp, [op.clock for op in ops], read))
 
     # Strong accesses: what they carry.
-    def synchronise(
-        self, strong: list[StrongAccess], how: tuple[bool, bool, str, int], at: int
-    ) -> None:
-        """Lanes of some warps accessed variables by one instruction.
+    def synchronise(self, strong: list[StrongAccess], how: StrongForm) -> None:
+        """Lanes of some warps accessed variables by one instruction, in that order.
 
-        Sibling lanes inherit nothing from each other: all of them acquire before any releases (PTX
-        8.9.2). Of warps that come together the order is open: each may have been last, and
-        learns of the others, so that no order is missed.
+        An atomic takes what those before it left in the variable, and leaves its own to those
+        behind it (PTX 8.9.2). One whose result nobody gets is no read: it takes nothing.
         """
-        write, atomic, sem, level = how
-        reads = "acquire" if sem in ("acquire", "acq_rel") else "relaxed"
-        releases = sem in ("release", "acq_rel")
-        # All lanes acquire before any releases: siblings inherit nothing from one another.
-        if not write or atomic:
-            self._acquire(strong, reads, level, at)
-        if not write:
-            return
-        shared = strong[0][1][0] == "shared"  # all are of one space
-        if atomic and level >= LEVELS["gpu"] and not shared:
-            self.chains.goes_on([(warp, key[1], bits) for warp, key, bits in strong])
-        users: dict[tuple[str, int], set[int]] = {}
+        reads = "acquire" if how.sem in ("acquire", "acq_rel") else "relaxed"
+        releases = how.sem in ("release", "acq_rel")
+        chained = how.atomic and how.level >= LEVELS["gpu"] and strong[0][1][0] == "global"
         for warp, key, bits in strong:
-            if not atomic:  # a write that is no read-modify-write ends the chain, PTX 8.9.2
+            if how.observed:
+                self._acquire(warp, key, bits, reads, how)
+            if not how.write:
+                continue
+            if not how.atomic:  # a write that is no read-modify-write ends the chain, PTX 8.9.2
                 self.variables.pop(key, None)
-            if not ((atomic and level >= LEVELS["gpu"]) or shared):
+                bits = 1 << bits.bit_length() - 1  # of these the memory keeps what the last wrote
+            if chained:
+                self.chains.goes_on(warp, key[1], bits, how.observed)
+            elif key[0] == "global":
                 self.chains.breaks(key[1])
             if releases or warp.has_fenced(bits):
                 sync = self.variables.setdefault(key, Sync())
-                release(warp, bits, sync, "release" if releases else "relaxed", level)
-                if level >= LEVELS["gpu"]:
+                release(warp, bits, sync, "release" if releases else "relaxed", how.level)
+                if how.level >= LEVELS["gpu"]:
                     perform(warp, bits, sync, releases=releases)
-            users.setdefault(key, set()).add(warp.number)
-        # Where several warps hit a variable at once, each may have been the last.
-        if atomic:
-            self._acquire([s for s in strong if len(users[s[1]]) > 1], reads, level, at)
-        if releases:
+        if how.write and releases:
             for warp in {warp.number: warp for warp, _, _ in strong}.values():
                 warp.tick()
 
-    def _acquire(self, strong: list[StrongAccess], sem: str, level: int, at: int) -> None:
-        for warp, key, bits in strong:
-            sync = self.variables.get(key)
-            if sync:
-                if sem == "relaxed" and sync.performed:
-                    self.relaxed[warp.cta] = at
-                acquire(warp, bits, sync, sem, level, cap=True)
+    def _acquire(
+        self, warp: Warp, key: tuple[str, int], bits: int, sem: str, how: StrongForm
+    ) -> None:
+        sync = self.variables.get(key)
+        if sync:
+            if sem == "relaxed" and sync.performed:
+                self.relaxed[warp.cta] = how.at
+            acquire(warp, bits, sync, sem, how.level, cap=True)

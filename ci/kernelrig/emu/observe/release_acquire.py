@@ -7,6 +7,7 @@ cluster barrier, in a variable that is written by a release. PTX ISA 8.7 to 8.9.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,20 @@ from kernelrig.emu.observe.clocks import (
     later,
     same,
 )
+
+StrongAccess = tuple[Warp, tuple[str, int], int]
+"""Lanes (bits) of a warp that access a variable: its space and flat byte."""
+
+
+class StrongForm(NamedTuple):
+    """How an instruction accesses variables. `observed`: its threads get to know what it read."""
+
+    write: bool
+    atomic: bool
+    observed: bool
+    sem: str
+    level: int
+    at: int
 
 
 class Sync:

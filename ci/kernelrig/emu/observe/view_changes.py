@@ -12,6 +12,7 @@ from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import NEVER
 from kernelrig.emu.observe.clocks import (
     DIRECT,
+    FENCED,
     GLOBAL,
     LEVELS,
     ORDERED,
@@ -69,11 +70,15 @@ def sequential_fence() -> Change:
     """
 
     def change(view: View) -> View:
-        if not any((clock[SEQUENTIAL] > clock[SAME]).any() for clock in view.known.values()):
+        if not any(
+            (clock[[SEQUENTIAL, FENCED]] > clock[[SAME, GLOBAL]]).any()
+            for clock in view.known.values()
+        ):
             return view
         known = {cluster: clock.copy() for cluster, clock in view.known.items()}
         for clock in known.values():
             np.maximum(clock[SAME], clock[SEQUENTIAL], out=clock[SAME])
+            np.maximum(clock[GLOBAL], clock[FENCED], out=clock[GLOBAL])
         return replace(view, known=known)
 
     return _once(change)
@@ -92,8 +97,11 @@ def release_fence(warp: Warp, level: int, *, sequential: bool) -> Change:
             np.maximum(clock[PERFORMED], clock[SAME], out=clock[PERFORMED])
             if sequential:
                 np.maximum(clock[SEQUENTIAL], clock[SAME], out=clock[SEQUENTIAL])
-        fenced = warp.time if sequential else view.sequential
-        return replace(view, known=known, performed=warp.time, sequential=fenced)
+                np.maximum(clock[FENCED], clock[GLOBAL], out=clock[FENCED])
+        view = replace(view, known=known, performed=warp.time)
+        if sequential:
+            view = replace(view, sequential=warp.time, fenced_global=view.global_)
+        return view
 
     return _once(change)
 

@@ -107,6 +107,76 @@ template <int N> __global__ void hand_on(int* out) {
   out[64 + threadIdx.x] = out[threadIdx.x];
 }
 
+// CTAs count, and one that knows that all have reads what another wrote. N is 1: nobody looks at the
+// counter; 2: at what it was, and nobody waits.
+template <int N> __global__ void tally(int* out) {
+  const int next = (blockIdx.x + 1) % gridDim.x;
+  out[blockIdx.x * 64 + threadIdx.x] = 1;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const int before = atomicAdd(out + FLAG, 1);
+    if (N == 2)
+      out[FLAG + 1 + blockIdx.x] = before;
+    while (N == 0 && atomicAdd(out + FLAG, 0) < int(gridDim.x)) {
+    }
+    __threadfence();
+  }
+  __syncthreads();
+  out[SECOND + blockIdx.x * 64 + threadIdx.x] = out[next * 64 + threadIdx.x];
+}
+
+// Every thread counts, and the last of all reads what they wrote.
+template <int N> __global__ void last(int* out) {
+  const int all = gridDim.x * blockDim.x;
+  out[blockIdx.x * 64 + threadIdx.x] = 1;
+  if (N != 1)
+    __threadfence();
+  if (atomicAdd(out + FLAG, 1) == all - 1) {
+    __threadfence();
+    int sum = 0;
+    for (int i = 0; i < all; ++i)
+      sum += out[i];
+    out[SECOND] = sum;
+  }
+}
+
+// A bulk copy fetches what another CTA wrote, which fenced for it. Two fence.sc order both, and the
+// thread that counts has fenced nothing itself.
+template <int N> __global__ void fetch(int* out) {
+  __shared__ alignas(8) uint64_t full;
+  __shared__ alignas(128) int box[64];
+  const int next = (blockIdx.x + 1) % gridDim.x;
+  if (threadIdx.x == 0)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n"
+                 "fence.mbarrier_init.release.cluster;" ::"r"(shared(&full))
+                 : "memory");
+  out[blockIdx.x * 64 + threadIdx.x] = 1;
+  if (N != 1 && N != 2)
+    asm volatile("fence.proxy.async;" ::: "memory");
+  __threadfence();
+  if (N == 2)
+    asm volatile("fence.proxy.async;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    atomicAdd(out + FLAG, 1);
+    while (atomicAdd(out + FLAG, 0) < int(gridDim.x)) {
+    }
+    if (N != 3)
+      __threadfence();
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" ::"r"(shared(&full))
+                 : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], 256, [%2];" ::"r"(shared(box)),
+                 "l"(__cvta_generic_to_global(out + next * 64)), "r"(shared(&full))
+                 : "memory");
+  }
+  asm volatile("{\n.reg .pred p;\nW: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\n"
+               "@!p bra W;\n}" ::"r"(shared(&full))
+               : "memory");
+  out[SECOND + blockIdx.x * 64 + threadIdx.x] = box[threadIdx.x];
+}
+
 // A lock.
 template <int N> __global__ void lock(int* out) {
   if (threadIdx.x)
@@ -235,7 +305,9 @@ int main() {
   void (*const of_three[])(int*) = {
       tiles<0>,   tiles<1>,  look_back<0>, look_back<1>, look_back<2>, split_k<0>, split_k<1>,
       split_k<2>, split_k<3>, grid<0>,     grid<1>,      grid<2>,      grid<3>,    lock<0>,
-      lock<1>,    lock<2>,    counter<0>,  counter<1>};
+      lock<1>,    lock<2>,    counter<0>,  counter<1>,
+      tally<0>,   tally<1>,  tally<2>,     last<0>,      last<1>,      fetch<0>,   fetch<1>,
+      fetch<2>,   fetch<3>};
   for (auto kernel : of_three)
     run(kernel, 3);
   for (auto kernel : {hand_on<0>, hand_on<1>, send<0>, send<1>})

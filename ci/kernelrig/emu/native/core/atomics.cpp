@@ -133,14 +133,35 @@ template <class T, class Operation> Result atomic(Context& context, const Instru
       taking.push_back({access.flat[n * LANES + lane], n, lane});
     });
   const bool drawn = shared(taking);
-  if (drawn && !memory.draw)
+  if ((drawn && !memory.draw) || !memory.may_observe(access))
     return FALLBACK;
-  if (!memory.observe(access))
-    return FALLBACK;
+  // A sample of all of them, as random.sample draws it.
+  thread_local std::vector<Taking> pool, turns;
+  const auto draw = [&] {
+    pool = taking;
+    turns.clear();
+    for (size_t left = pool.size(); left; left--) {
+      const size_t chosen = size_t(memory.draw(context, int64_t(left)));
+      turns.push_back(pool[chosen]);
+      pool[chosen] = pool[left - 1];
+    }
+  };
+  thread_local std::vector<int32_t> places;
+  places.clear();
+  if (drawn) {
+    draw();
+    for (const Taking& one : turns)
+      places.push_back(one.row * LANES + one.lane);
+    access.turns = places.data();
+    access.turn_count = places.size();
+  }
+  access.observed = false;  // where nothing is, it is a red (PTX ISA 8.2)
+  for (int n = 0; instruction.outs && n < elements; n++)
+    access.observed |= instruction.operands[n] != NO_RESULT;
+  memory.observe(access);
 
   uint8_t* bytes = memory.bytes[access.arena];
   const bool flushed = access.arena == GLOBAL;
-  thread_local std::vector<Taking> pool;
   for (int element = 0; element < elements; element++) {
     const auto combine = [&](const Taking& one) {
       const Row& row = context.rows[one.row];
@@ -158,18 +179,10 @@ template <class T, class Operation> Result atomic(Context& context, const Instru
       if (instruction.outs && instruction.operands[element] != NO_RESULT)
         context.out<T>(context.rows[one.row], instruction.operands[element])[one.lane] = old;
     };
-    if (!drawn) {
-      for (const Taking& one : taking)
-        give(one, combine(one));
-      continue;
-    }
-    // random.sample of all of them.
-    pool = taking;
-    for (size_t left = pool.size(); left; left--) {
-      const size_t chosen = size_t(memory.draw(context, int64_t(left)));
-      give(pool[chosen], combine(pool[chosen]));
-      pool[chosen] = pool[left - 1];
-    }
+    if (drawn && element)  // each is an atomic of its own
+      draw();
+    for (const Taking& one : drawn ? turns : taking)
+      give(one, combine(one));
   }
   uint8_t* written = memory.written[access.arena];
   for (const Taking& one : taking)

@@ -274,8 +274,8 @@ void Memory::race(const ThreadAccess& access) {
   const std::vector<Threads>& threads = threads_of(access.rows, access.count);
   const int semantics = access.semantics == VOLATILE ? races::VOLATILE : access.semantics;
   races->accessed(threads.data(), threads.size(), access.at, access.arena, access.flat,
-                  access.size, access.write, access.atomic, semantics, level_of(access.scope),
-                  access.non_coherent);
+                  {access.size, access.write, access.atomic, semantics, level_of(access.scope),
+                   access.non_coherent, access.turns, access.turn_count, access.observed});
 }
 
 bool Memory::touches_barrier(const ThreadAccess& access) const {

@@ -47,6 +47,11 @@ struct ThreadAccess {
   Arena arena = GLOBAL;
   int size = 0;
   bool write = false, atomic = false, non_coherent = false;
+  // Of an atomic: its lanes (32 a row) in the order in which they go, null where no two share a
+  // place; whether its threads get to know what it read.
+  const int32_t* turns = nullptr;
+  size_t turn_count = 0;
+  bool observed = true;
   int semantics = 0, scope = 0;  // numbers of machine.thread_memory.SEMANTICS, and of "" and SCOPES
 
   bool orders() const { return semantics >= ACQUIRE && semantics <= ACQUIRE_RELEASE; }

@@ -21,18 +21,17 @@ template <class Look> void Races::guarded(Look look) {
 }
 
 void Races::accessed(const Threads* threads, size_t count, int at, int space, const int64_t* flat,
-                     int size, bool write, bool atomic, int sem, int level, bool non_coherent) {
-  guarded([&] {
-    look(threads, count, at, space, flat, size, write, atomic, sem, level, non_coherent);
-  });
+                     const AccessForm& how) {
+  guarded([&] { look(threads, count, at, space, flat, how); });
 }
 
-void Races::look(const Threads* threads, size_t count, int at, int space, const int64_t* flat,
-                 int size, bool write, bool atomic, int sem, int level, bool non_coherent) {
+void Races::look(const Threads* threads, size_t count, int at, int space, const int64_t* first,
+                 const AccessForm& how) {
   if (space == SPACE_LOCAL) return;
   // The level is how far a strong access reaches; weak ones have none.
-  if (sem == WEAK) level = LEVEL_NONE;
-  if (sem == VOLATILE) level = LEVEL_GPU;
+  const int level = how.sem == WEAK ? int(LEVEL_NONE)
+                    : how.sem == VOLATILE ? int(LEVEL_GPU) : how.level;
+  const int64_t* flat = first;
   strong_.clear();
   Variables& variables = variables_[space];
   for (size_t row = 0; row < count; ++row, flat += LANES) {
@@ -50,16 +49,16 @@ void Races::look(const Threads* threads, size_t count, int at, int space, const 
         lanes[lane_count++] = lane;
       }
       const Access access{&warp, nullptr, false, &warp.mine(view), view->known.get(),
-                          space, size,    write, level,            at,
-                          part,  view->copied, NEVER, write && atomic};
+                          space, how.size, how.write, level,        at,
+                          part,  view->copied, NEVER, how.write && how.atomic};
       const int record = record_of(access, warp.column, warp.time);
-      by_threads(access, warp, record, places, lanes, lane_count, non_coherent);
+      by_threads(access, warp, record, places, lanes, lane_count, how.non_coherent);
     });
     // A weak write ends the chain of a variable: what a release left there is not read any more (PTX
     // ISA 8.9.2).
-    if (!level && write && !variables.empty())
+    if (!level && how.write && !variables.empty())
       for (Mask left = bits; left; left &= left - 1) variables.erase(flat[__builtin_ctz(left)]);
-    if (level) {
+    if (level && !how.turns) {
       const size_t from = strong_.size();
       for (Mask left = bits; left; left &= left - 1) {
         const int lane = __builtin_ctz(left);
@@ -70,8 +69,11 @@ void Races::look(const Threads* threads, size_t count, int at, int space, const 
       }
     }
   }
-  if (!strong_.empty())
-    synchronise(strong_, space, write, atomic, sem == VOLATILE ? RELAXED : sem, level, at);
+  for (size_t i = 0; i < how.turn_count; ++i) {
+    const int row = how.turns[i] / LANES, lane = how.turns[i] % LANES;
+    strong_.push_back({warps_[size_t(threads[row].warp)], first[how.turns[i]], 1u << lane});
+  }
+  if (!strong_.empty()) synchronise(strong_, space, how, level, at);
 }
 
 int Races::record_of(const Access& access, int column, Time time) {

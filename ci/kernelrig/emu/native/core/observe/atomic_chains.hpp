@@ -10,16 +10,19 @@ namespace emu::races {
 class AtomicChains {
  public:
   explicit AtomicChains(const Records& records) : records_(records) {}
-  // Lanes of a warp used a variable by an atomic; `first` of those that the instruction has used it.
-  void goes_on(const Warp& warp, int64_t flat, Mask lanes, bool first) {
+  // Lanes of a warp used a variable by an atomic, which has observed those before, or not.
+  void goes_on(const Warp& warp, int64_t flat, Mask lanes, bool observed) {
     Chain& chain = chains_[flat];
-    if (first) chain.last.clear();
-    chain.last.push_back({&warp, lanes, warp.time});
+    if (observed)
+      chain.blind = false;
+    else
+      chain.blind |= chain.last.warp && !knows(warp, lanes, chain.last);
+    chain.last = chain.blind ? Use{} : Use{&warp, lanes, warp.time};
   }
   // A strong store, which observes nothing, wrote the variable.
   void breaks(int64_t flat) {
     const auto known = chains_.find(flat);
-    if (known != chains_.end()) known->second = {int(records_.all.size()), {}};
+    if (known != chains_.end()) known->second = {int(records_.all.size()), {}, false};
   }
   // Whether `access`, by one lane, comes behind an atomic that observed that one.
   bool is_observed(const Access& access, int64_t flat, Code code) const {
@@ -28,30 +31,42 @@ class AtomicChains {
     if (known == chains_.end() || record.write != ATOMIC || record.level < LEVEL_GPU ||
         record.size != access.size || code >> LANE_BITS < known->second.first)
       return false;
-    for (const Use& use : known->second.last)
-      if (is_behind(access, use)) return true;
-    return false;
+    const Use& last = known->second.last;
+    if (!last.warp) return false;
+    // What is known of the own cluster stands by itself.
+    const Cluster* cluster = last.warp->cluster;
+    return is_behind(access.who, access.bits,
+                     cluster == access.who->cluster ? access.clock
+                     : access.known                 ? access.known->find(cluster->number)
+                                                    : nullptr,
+                     last);
   }
 
  private:
+  // Lanes of a warp that used a variable, and its time.
   struct Use {
-    const Warp* warp;
-    Mask lanes;
-    Time time;
+    const Warp* warp = nullptr;
+    Mask lanes = 0;
+    Time time = 0;
   };
   struct Chain {
     int first = 0;  // the record from which on atomics are in it
-    std::vector<Use> last;  // those that came last, together: each may have been the very last
+    // The last of them, none where nobody is behind all: red that came last have observed nothing.
+    Use last;
+    bool blind = false;
   };
-  static bool is_behind(const Access& access, const Use& use) {
-    if (access.who == use.warp && access.bits & use.lanes) return true;
-    const Cluster* cluster = use.warp->cluster;
-    const Clock* clock = cluster == access.who->cluster ? access.clock
-                         : access.known                 ? access.known->find(cluster->number)
-                                                        : nullptr;
-    if (!clock) return false;
+  static bool knows(const Warp& warp, Mask lanes, const Use& use) {
+    bool all = true;
+    for_parts(warp, lanes, [&](Mask bits, const ViewRef& view) {
+      all = all && is_behind(&warp, bits, view->known->find(use.warp->cluster->number), use);
+    });
+    return all;
+  }
+  static bool is_behind(const Actor* who, Mask bits, const Clock* known, const Use& use) {
+    if (who == use.warp && bits & use.lanes) return true;
+    if (!known) return false;
     for (Mask left = use.lanes; left; left &= left - 1)
-      if (time_at(clock->rows[SAME], use.warp->column + __builtin_ctz(left)) >= use.time)
+      if (time_at(known->rows[SAME], use.warp->column + __builtin_ctz(left)) >= use.time)
         return true;
     return false;
   }

@@ -230,6 +230,7 @@ Clock Warp::published_clock(Mask lanes, const View& view, Time at) const {
   at_least(clock.rows[ORDERED], *this, lanes, view.ordered);
   at_least(clock.rows[PERFORMED], *this, lanes, view.performed);
   at_least(clock.rows[SEQUENTIAL], *this, lanes, view.sequential);
+  at_least(clock.rows[FENCED], *this, lanes, view.fenced_global);
   at_least(clock.rows[SAME], *this, lanes, view.copied, cluster->copies);
   at_least(clock.rows[SHARED], *this, lanes, view.copied_shared, cluster->copies);
   at_least(clock.rows[GLOBAL], *this, lanes, view.copied_global, cluster->copies);
@@ -251,16 +252,15 @@ std::pair<KnownRef, KnownRef> Warp::performed(Mask lanes, const View& view, bool
   std::pair<KnownRef, KnownRef> found;
   const KnownRef all = published(lanes, view, time);
   for (const auto& each : all->clusters) {
-    const int32_t number = each.first;
-    const auto add = [number](KnownRef& to, int at, const RowRef& row) {
-      if (!exceeds(row, RowRef())) return;
-      Clock made;
-      made.rows[at] = row;
-      to = with(to, number, std::move(made));
-    };
     const RowRef* rows = each.second.rows;
-    add(found.first, PERFORMED, releases ? later(rows[PERFORMED], rows[SAME]) : rows[PERFORMED]);
-    add(found.second, SEQUENTIAL, rows[SEQUENTIAL]);
+    Clock seen, fenced;
+    seen.rows[PERFORMED] = releases ? later(rows[PERFORMED], rows[SAME]) : rows[PERFORMED];
+    fenced.rows[SEQUENTIAL] = rows[SEQUENTIAL];
+    fenced.rows[FENCED] = rows[FENCED];
+    if (exceeds(seen.rows[PERFORMED], RowRef()))
+      found.first = with(found.first, each.first, std::move(seen));
+    if (exceeds(fenced.rows[SEQUENTIAL], RowRef()))  // FENCED knows no more
+      found.second = with(found.second, each.first, std::move(fenced));
   }
   return found;
 }

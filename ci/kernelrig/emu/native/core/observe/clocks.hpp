@@ -2,7 +2,7 @@
 // are those of kernelrig.emu.observe.clocks, whose first lines explain them; here is how they are
 // held.
 //
-// What is known of a cluster is eight rows of times, one a column (`Clock`). Events change one or two
+// What is known of a cluster is nine rows of times, one a column (`Clock`). Events change one or two
 // rows of them, so each row is shared by itself: copied where it is written while others hold it,
 // null where all of it is 0. A row may be narrower than its cluster has columns by now: what it
 // lacks is 0. Lanes of a warp that know the same share one `View`, and whether two of them do is
@@ -24,7 +24,9 @@ constexpr Mask ALL = 0xFFFFFFFFu;
 using Time = int32_t;
 constexpr Time NEVER = INT32_MAX;
 
-enum Order : int { SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL, ROWS };
+enum Order : int {
+  SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL, FENCED, ROWS
+};
 constexpr int FIRST_OPERATIONS = 256;
 constexpr int MOST_OPERATIONS = 8192;
 constexpr int NO_COLUMN = 1 << 30;
@@ -113,12 +115,13 @@ struct Fenced {
 };
 
 // What some lanes know. `shared`, `global`, `ordered`, `performed` and `sequential` are the times at
-// which each of them fenced its own accesses last; `copied` is up to when it has waited for its own
-// copies, and as it was at its last proxy fence. `seen` is what relaxed reads saw, by level of scope.
+// which each of them fenced its own accesses last, `fenced_global` is `global` as it was then; `copied`
+// is up to when it has waited for its own copies, and as it was at its last proxy fence. `seen` is what relaxed reads saw, by level of scope.
 struct View {
   uint32_t refs = 0;
   KnownRef known;
   Time shared = 0, global = 0, ordered = 0, performed = 0, sequential = 0;
+  Time fenced_global = 0;
   Time copied = 0, copied_shared = 0, copied_global = 0;
   std::vector<Ref<Fenced>> fenced;
   std::vector<std::pair<int, KnownRef>> seen;
@@ -126,7 +129,8 @@ struct View {
   View() = default;
   View(const View& other)
       : known(other.known), shared(other.shared), global(other.global), ordered(other.ordered),
-        performed(other.performed), sequential(other.sequential), copied(other.copied),
+        performed(other.performed), sequential(other.sequential),
+        fenced_global(other.fenced_global), copied(other.copied),
         copied_shared(other.copied_shared), copied_global(other.copied_global),
         fenced(other.fenced), seen(other.seen) {}
   static void destroy(View* view) { delete view; }
@@ -218,7 +222,7 @@ struct Warp : Actor {
   KnownRef published(Mask lanes, const View& view, Time at) const;
   RowRef ordered(Mask lanes, const ViewRef& view) const;
   // What others may see once they see a strong write of `lanes`, in PERFORMED; and what a fence.sc of
-  // theirs orders then, in SEQUENTIAL.
+  // theirs orders then, in SEQUENTIAL and FENCED.
   std::pair<KnownRef, KnownRef> performed(Mask lanes, const View& view, bool releases) const;
   // Whether some of these lanes, or threads before them, have fenced for all.
   bool has_fenced(Mask bits) const;

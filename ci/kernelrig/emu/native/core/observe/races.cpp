@@ -238,43 +238,36 @@ void Races::group_waited(int warp, Mask lanes, const int64_t* ops, size_t waited
   complete(*warps_[size_t(warp)], lanes, operations, read);
 }
 
-// Strong accesses: what they carry. Lanes of some warps accessed variables by one instruction.
-// Sibling lanes inherit nothing from each other: all of them acquire before any releases (PTX ISA
-// 8.9.2). Of warps that come together the order is open: each may have been last, and learns of the
-// others, so that no order is missed.
-void Races::synchronise(std::vector<Strong>& strong, int space, bool write, bool atomic, int sem,
-                        int level, int at) {
+// Strong accesses: what they carry. Lanes of some warps accessed variables by one instruction, in
+// that order. An atomic takes what those before it left in the variable, and leaves its own to those
+// behind it (PTX ISA 8.9.2). One whose result nobody gets is no read: it takes nothing.
+void Races::synchronise(std::vector<Strong>& strong, int space, const AccessForm& how, int level,
+                        int at) {
   Variables& variables = variables_[space];
-  const int reads = sem == ACQUIRE || sem == ACQ_REL ? ACQUIRE : RELAXED;
-  const bool releases = sem == RELEASE || sem == ACQ_REL;
-  auto take = [&](const Strong& each) {
-    const auto known = variables.find(each.flat);
-    if (known == variables.end()) return;
-    if (reads == RELAXED && known->second.performed) relaxed_[each.warp->cta] = at;
-    acquire(*each.warp, each.lanes, known->second, reads, level, true);
-  };
-  if (!write || atomic)
-    for (const Strong& each : strong) take(each);
-  if (!write) return;
-  std::unordered_map<int64_t, std::pair<const Warp*, bool>> users;  // the first; whether others
-  for (const Strong& each : strong) {
-    // A write that is no read-modify-write ends the chain, PTX ISA 8.9.2.
-    if (!atomic) variables.erase(each.flat);
-    const bool chained = atomic && level >= LEVEL_GPU && space == SPACE_GLOBAL;
-    if (chained) chains_.goes_on(*each.warp, each.flat, each.lanes, !users.count(each.flat));
-    if (!chained && space == SPACE_GLOBAL) chains_.breaks(each.flat);
-    if (releases || each.warp->has_fenced(each.lanes)) {
-      Sync& sync = variables[each.flat];
-      release(*each.warp, each.lanes, sync, releases ? RELEASE : RELAXED, level);
-      if (level >= LEVEL_GPU) perform(*each.warp, each.lanes, sync, releases);
+  const int reads = how.sem == ACQUIRE || how.sem == ACQ_REL ? ACQUIRE : RELAXED;
+  const bool releases = how.write && (how.sem == RELEASE || how.sem == ACQ_REL);
+  const bool observes = how.write ? how.atomic && how.observed : true;
+  const bool chained = how.atomic && level >= LEVEL_GPU && space == SPACE_GLOBAL;
+  for (Strong& each : strong) {
+    if (observes)
+      if (const auto known = variables.find(each.flat); known != variables.end()) {
+        if (reads == RELAXED && known->second.performed) relaxed_[each.warp->cta] = at;
+        acquire(*each.warp, each.lanes, known->second, reads, level, true);
+      }
+    if (!how.write) continue;
+    if (!how.atomic) {  // a write that is no read-modify-write ends the chain, PTX ISA 8.9.2
+      variables.erase(each.flat);
+      each.lanes = 1u << (31 - __builtin_clz(each.lanes));  // the memory keeps what the last wrote
     }
-    auto [user, first] = users.try_emplace(each.flat, each.warp, false);
-    user->second.second |= !first && user->second.first != each.warp;
+    if (chained)
+      chains_.goes_on(*each.warp, each.flat, each.lanes, observes);
+    else if (space == SPACE_GLOBAL)
+      chains_.breaks(each.flat);
+    if (!releases && !each.warp->has_fenced(each.lanes)) continue;
+    Sync& sync = variables[each.flat];
+    release(*each.warp, each.lanes, sync, releases ? RELEASE : RELAXED, level);
+    if (level >= LEVEL_GPU) perform(*each.warp, each.lanes, sync, releases);
   }
-  // Where several warps hit a variable at once, each may have been the last.
-  if (atomic)
-    for (const Strong& each : strong)
-      if (users[each.flat].second) take(each);
   if (!releases) return;
   std::set<Warp*> ticked;
   for (const Strong& each : strong)

@@ -58,6 +58,18 @@ struct Started {
   int64_t allocated;
 };
 
+// How threads access memory. Of an atomic: `turns` are its lanes (32 a row) in the order in which they
+// go, null where no two share a place; `observed`: its threads get to know what it read.
+struct AccessForm {
+  int size;
+  bool write, atomic;
+  int sem, level;
+  bool non_coherent;
+  const int32_t* turns = nullptr;
+  size_t turn_count = 0;
+  bool observed = true;
+};
+
 class Races {
  public:
   Races(Report report, void* user) : regions_(records_), chains_(records_), report_(report), user_(user) {}
@@ -66,7 +78,7 @@ class Races {
 
   // `flat` has 32 places for each of `threads`; those outside its lanes mean nothing.
   void accessed(const Threads* threads, size_t count, int at, int space, const int64_t* flat,
-                int size, bool write, bool atomic, int sem, int level, bool non_coherent);
+                const AccessForm& how);
   void arrived(const Threads* threads, size_t count, int64_t place, int64_t barrier, int64_t phase,
                int sem, int level);
   void waited(const Threads* threads, size_t count, int64_t place, int64_t barrier, int64_t phase,
@@ -121,11 +133,10 @@ class Races {
   Sync& instance(int64_t number);
   void release_all(const Threads* threads, size_t count, Sync& sync, int sem, int level);
   void acquire_all(const Threads* threads, size_t count, const Sync& sync, int sem, int level);
-  void synchronise(std::vector<Strong>& strong, int space, bool write, bool atomic, int sem,
-                   int level, int at);
+  void synchronise(std::vector<Strong>& strong, int space, const AccessForm& how, int level, int at);
 
-  void look(const Threads* threads, size_t count, int at, int space, const int64_t* flat, int size,
-            bool write, bool atomic, int sem, int level, bool non_coherent);
+  void look(const Threads* threads, size_t count, int at, int space, const int64_t* flat,
+            const AccessForm& how);
   void look(Operation& operation, int space, const int64_t* starts, size_t count, int size,
             bool write);
   template <class Look> void guarded(Look look);

@@ -23,9 +23,11 @@ void races_started(Races* races, const Started* wave) { races->started(*wave); }
 const void* races_name(const char* text) { return interned(text); }
 
 void races_accessed(Races* races, const Threads* threads, size_t count, int at, int space,
-                    const int64_t* flat, int size, int flags, int sem, int level) {
-  races->accessed(threads, count, at, space, flat, size, flags & 1, flags >> 1 & 1, sem, level,
-                  flags >> 2 & 1);
+                    const int64_t* flat, int size, int flags, int sem, int level,
+                    const int32_t* turns, size_t turn_count) {
+  races->accessed(threads, count, at, space, flat,
+                  {size, bool(flags & 1), bool(flags >> 1 & 1), sem, level, bool(flags >> 2 & 1),
+                   turns, turn_count, bool(flags >> 3 & 1)});
 }
 
 void races_op_accessed(Races* races, int64_t op, int space, const int64_t* starts, size_t count,

@@ -35,13 +35,16 @@ void sequential_fence(Warp& warp, Mask bits) {
   warp.change(bits, [&](const ViewRef& view) {
     bool more = false;
     for (const auto& each : view->known->clusters)
-      more = more || exceeds(each.second.rows[SEQUENTIAL], each.second.rows[SAME]);
+      more = more || exceeds(each.second.rows[SEQUENTIAL], each.second.rows[SAME]) ||
+             exceeds(each.second.rows[FENCED], each.second.rows[GLOBAL]);
     if (!more) return view;
     ViewRef made(new View(*view));
     made->known = KnownRef(new Known());
     made->known->clusters = view->known->clusters;
-    for (auto& [cluster, clock] : made->known->clusters)
+    for (auto& [cluster, clock] : made->known->clusters) {
       clock.rows[SAME] = later(clock.rows[SAME], clock.rows[SEQUENTIAL]);
+      clock.rows[GLOBAL] = later(clock.rows[GLOBAL], clock.rows[FENCED]);
+    }
     return made;
   });
 }
@@ -58,12 +61,14 @@ void release_fence(Warp& warp, Mask bits, int level, bool sequential) {
     made->fenced.push_back(Ref<Fenced>(new Fenced(level, closed, warp.time)));
     if (level < LEVEL_GPU) return made;
     made->performed = warp.time;
-    if (sequential) made->sequential = warp.time;
+    if (sequential) made->sequential = warp.time, made->fenced_global = view->global;
     made->known = KnownRef(new Known());
     made->known->clusters = view->known->clusters;
     for (auto& [cluster, clock] : made->known->clusters) {
       clock.rows[PERFORMED] = later(clock.rows[PERFORMED], clock.rows[SAME]);
-      if (sequential) clock.rows[SEQUENTIAL] = later(clock.rows[SEQUENTIAL], clock.rows[SAME]);
+      if (!sequential) continue;
+      clock.rows[SEQUENTIAL] = later(clock.rows[SEQUENTIAL], clock.rows[SAME]);
+      clock.rows[FENCED] = later(clock.rows[FENCED], clock.rows[GLOBAL]);
     }
     return made;
   });

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
+from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.races import Races
 from numpy.typing import NDArray
 
@@ -135,3 +136,17 @@ def test_other_forms_are_refused(old: str, new: str, why: str) -> None:
     with pytest.raises(UnsupportedKernel) as refused:
         run_product(text_of(CASE).replace(old, new), memory_of(CASE, 0), CASE.registers)
     assert why in str(refused.value)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["f32.tf32.tf32 1 registers 128", "f16.e4m3.e4m3 0 shared 128"])
+def test_a_good_kernel_has_no_finding_in_any_schedule(name: str, engine: str) -> None:
+    case, left = CASES[name], []
+    for number in range(4):
+        found = run_product(
+            text_of(case), memory_of(case, 0), case.registers,
+            engine=engine, number=number, observers=[Races(), Init()],
+        )  # fmt: skip
+        assert found.findings == ()
+        left.append(found.buffers["out"])
+    assert all(np.array_equal(left[0], other) for other in left)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kernelrig.emu.observe.initialisation import Init
+from kernelrig.emu.observe.races import Races
 from numpy.typing import NDArray
 
 from tests.emu.harness import ENGINES, Result
@@ -235,3 +236,15 @@ def test_a_scale_is_of_twice_as_many_elements_of_k(
     out, wanted = found.buffers["out"], np.asarray(left @ right.T, np.float64)
     for (cta, lane, column), value in lanes_of(wanted, m, N, group).items():
         assert out[cta, lane, column] == pytest.approx(value, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_good_kernel_has_no_finding_in_any_schedule(engine: str) -> None:
+    left = []
+    for number in range(4):
+        found, _ = run_case(
+            "f16", 2, 1, again="1;", engine=engine, number=number, observers=[Races(), Init()]
+        )
+        assert found.findings == ()
+        left.append(found.buffers["out"])
+    assert all(np.array_equal(left[0][..., :N], other[..., :N]) for other in left)

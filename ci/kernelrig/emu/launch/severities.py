@@ -38,6 +38,7 @@ SHOWN_BY_HARDWARE: Mapping[str, Shows] = {
     "tensor-wait-without-fence": "no",
     "refill-without-proxy-fence": "no",
     "commit-to-an-exited-cta": "no",
+    "sparse-metadata-of-zeros": "no",
 }
 """What is known; of any other rule it is unknown."""
 

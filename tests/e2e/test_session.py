@@ -106,6 +106,10 @@ def test_a_failed_entry_stops_those_that_need_it_and_no_others(
     assert [len(r) for r in runs] == [0, 1, 1, 0, 1]
     folder = project.root / "artifacts/runs"
     assert all((folder / name / "junit.xml").is_file() for names in runs for name in names)
+    again = session(project, "--remote", "host")
+    assert again.exit_code == 1
+    assert "every entry has its verdict: nothing is left to do" in again.stderr
+    assert "minutes on hosts" not in again.stderr
 
 
 @pytest.mark.long

@@ -41,6 +41,11 @@ EMULATE = replace(
 )
 EMULATE = replace(EMULATE, stages=(*EMULATE.stages, replace(EMULATE.stages[0], name="last")))
 ONE_CASE = replace(EMULATE, plan=replace(EMULATE.plan, stages=EMULATE.plan.stages[:1]))
+NOT_COMMITTED = replace(
+    runs.PASS,
+    kernel=replace(runs.KERNEL, cuda=False),
+    provenance=replace(runs.PASS.provenance, commit=""),
+)
 KILLED = replace(runs.PASS, state="prepared", stages=(runs.CHECKED.stages[0],), jobs=())
 WRONG_ON_GPU = runs.run(
     replace(
@@ -148,6 +153,12 @@ WRONG = replace(
         ),
         (runs.NOTHING, "ci/invoke doctor"),
         (KILLED, "ci/invoke remote-test --remote h200"),
+        (replace(KILLED, stages=()), "ci/invoke remote-test --remote h200"),
+        (
+            NOT_COMMITTED,
+            "commit and change the kernel, then ci/invoke bench patch_embed@HEAD patch_embed"
+            " --remote h200",
+        ),
         (runs.INCOMPLETE, "ci/invoke collect 20261121T120000Z-patch_embed-h200-beef"),
         (
             replace(runs.FAIL, state="launched"),

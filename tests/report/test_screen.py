@@ -175,6 +175,14 @@ def test_a_run_that_was_killed_before_its_launch_is_no_pass() -> None:
     assert b'name="missing 1"' in render_junit(run)
 
 
+def test_a_run_of_which_nothing_was_launched_says_that_in_one_line() -> None:
+    run = replace(runs.PASS, state="prepared", stages=(), jobs=())
+    lines = render_run(run).splitlines()
+    said = [line for line in lines if line.startswith("missing: ")]
+    assert said == ["missing: nothing was launched: its client ended before that"]
+    assert lines[-1] == "next: ci/invoke remote-test --remote h200"
+
+
 def test_no_line_is_a_tools_own() -> None:
     lines = log_text(render_run(runs.nasty_run())).splitlines()
     assert not [line for line in lines if line.lstrip().startswith(("::", "\x1b"))]

@@ -65,6 +65,12 @@ def test_the_plan_ends_with_its_minutes_its_price_and_its_limit(tmp_path: Path) 
     )
 
 
+def test_a_few_seconds_are_not_shown_as_none(tmp_path: Path) -> None:
+    file_run(tmp_path, 1, 0.5)
+    shown = render_budget(coming(tmp_path), None, {})
+    assert shown == "minutes: <0.1 (<0.1 to <0.1 in 1 earlier run)\n"
+
+
 def test_what_is_unknown_of_a_known_plan_is_named(tmp_path: Path) -> None:
     first, *rest = PASSED.stages
     kept = (first, *(s for s in rest if s.name != "timing"))

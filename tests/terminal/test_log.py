@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import pytest
 from kernelrig.proc import run_process
+from kernelrig.terminal.log import say
 from kernelrig.terminal.text import times
 
 PROGRAM = """
@@ -25,6 +26,11 @@ with working("compiling a", 25.0):
 print("result")
 say("done")
 """
+
+
+def test_a_task_is_named_as_it_is_typed_here(capsys: pytest.CaptureFixture[str]) -> None:
+    say("the disk is full; run `invoke clean --remote small`")
+    assert capsys.readouterr().err.endswith("; run `ci/invoke clean --remote small`\n")
 
 
 def on_terminal(env: Mapping[str, str]) -> tuple[str, str]:

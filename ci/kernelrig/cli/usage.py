@@ -81,7 +81,7 @@ def usage_error(
         return _unknown("task", word, tasks, "`--list` names all")
     if found := re.fullmatch(r"'(.*)' did not receive required positional arguments: (.*)", said):
         names = " and ".join(name.strip("'").upper() for name in found[2].split(", "))
-        return ConfigError(f"{found[1]} needs {names}", f"see `--help {found[1]}`")
+        return ConfigError(f"{found[1]} needs {names}", f"see `invoke {found[1]} --help`")
     if found := re.fullmatch(r"Flag <Argument: ([\w-]+).*> needed value.*", said):
         return ConfigError(f"--{found[1].replace('_', '-')} needs a value")
     return ConfigError(said[:1].lower() + said[1:].rstrip("!."))
@@ -107,7 +107,7 @@ def _misused_flag(word: str, words: Sequence[str]) -> ConfigError | None:
 def _unknown_flag(word: str, task: str, known: Iterable[str]) -> ConfigError:
     long = [flag for flag in known if flag.startswith("--")]
     where = f" of {task}" if task else ""
-    see = f"see `--help {task}`" if task else "see `--help`"
+    see = f"see `invoke {task} --help`" if task else "see `--help`"
     return _unknown("flag", word, long, see, where)
 
 

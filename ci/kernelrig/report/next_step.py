@@ -56,7 +56,7 @@ def next_step(run: Run) -> NextStep:
         return NextStep(command_again(run))
     if is_incomplete(run) and run.stages:
         return NextStep(f"{COMMAND} collect {run.id}")
-    if run.stages and (was_killed(run) or (first and _is_interruption(first))):
+    if was_killed(run) or (run.stages and first and _is_interruption(first)):
         return NextStep(command_again(run))
     if first is not None and first.fault.stage.name == VERDICT:
         return _after_nothing(run)
@@ -114,7 +114,7 @@ def _after_pass(run: Run) -> NextStep:
         return NextStep(_command("profile" if timed else "remote-test", there))
     name = run.kernel.name
     compared = _command("bench", [f"{name}@HEAD", name, "--remote", run.remote.name])
-    return NextStep(compared, "change the kernel")
+    return NextStep(compared, f"{'' if run.provenance.commit else 'commit and '}change the kernel")
 
 
 def _after_nothing(run: Run) -> NextStep:

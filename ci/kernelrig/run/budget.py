@@ -16,6 +16,7 @@ from kernelrig.run.durations import MALFORMED, earlier_runs
 from kernelrig.run.stage_order import seconds_together
 from kernelrig.run.store import RunDirectory
 
+LEAST_MINUTES = 0.05
 _READ = 20
 """How many of the last runs are read."""
 
@@ -106,6 +107,11 @@ def require_fit(directory: RunDirectory, remote: Remote) -> None:
         )
 
 
+def minutes_text(minutes: float) -> str:
+    """Return minutes as they are shown: of a few seconds that it was less than the least figure."""
+    return "<0.1" if 0 < minutes < LEAST_MINUTES else f"{minutes:.1f}"
+
+
 @dataclass(frozen=True, slots=True)
 class Expected:
     """Minutes of the stages that ran before, in up to `runs` runs; `unknown` are the others.
@@ -123,7 +129,8 @@ class Expected:
     def __str__(self) -> str:
         earlier = "1 earlier run" if self.runs == 1 else f"up to {self.runs} earlier runs"
         at_once = f", on {self.gpus} GPUs at once" if self.gpus > 1 else ""
-        return f"{self.median:.1f} ({self.least:.1f} to {self.most:.1f} in {earlier}{at_once})"
+        least, middle, most = map(minutes_text, (self.least, self.median, self.most))
+        return f"{middle} ({least} to {most} in {earlier}{at_once})"
 
     def cost(self, price: float) -> str:
         """Return the price by what an hour costs."""

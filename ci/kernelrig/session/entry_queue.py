@@ -52,7 +52,9 @@ def run_session(root: Path, request: SessionRequest) -> SessionResult:
         inputs = {name: found.inputs for name, found in local.items()}
         for name in request.again:
             log.add("again", entry=name)
-        for line in forecast_lines(session):
+        before = session_result(session, read_state(log.events, inputs), local, {})
+        judged = {row.name for row in before.rows if row.outcome is not None}
+        for line in forecast_lines(session, judged):
             say(line)
         queue = EntryQueue(session, log, local, inputs)
         try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from kernelrig.errors import ConfigError
-from kernelrig.run.budget import Expected
+from kernelrig.model import Remote
+from kernelrig.run.budget import Expected, minutes_text
 from kernelrig.run.forecast import expected_minutes
 from kernelrig.run.spec import RunSpec
 from kernelrig.session.session_choice import Planned, Session, SessionRequest, prepare_session
@@ -28,21 +29,25 @@ def describe_session(root: Path, request: SessionRequest) -> str:
     return "\n".join(lines)
 
 
-def forecast_lines(session: Session) -> Iterator[str]:
-    """Yield minutes and price of all entries together, and the limits."""
+def forecast_lines(session: Session, judged: Container[str] = ()) -> Iterator[str]:
+    """Yield minutes and price of the entries that are not judged yet together, and the limits."""
+    on_hosts = [p for p in session.planned if p.needs_host]
+    if on_hosts and all(planned.name in judged for planned in on_hosts):
+        yield "every entry has its verdict: nothing is left to do; --again NAME does one once more"
+        return
     least = median = most = low = high = cost = 0.0
     unknown, priced = [], False
-    for planned in session.planned:
-        found = _expected(session, planned)
-        if not planned.needs_host:
+    for planned in on_hosts:
+        if planned.name in judged:
             continue
+        found, remote = _expected(session, planned)
         if found is None or not found.runs:
             unknown.append(planned.name)
             continue
         least, median, most = least + found.least, median + found.median, most + found.most
         if found.unknown:
             unknown.append(f"{planned.name} ({', '.join(found.unknown)})")
-        price = planned.ways[0].remote.price_per_hour if planned.ways[0].remote else None
+        price = remote.price_per_hour if remote else None
         if price is not None:
             priced = True
             low += price * found.least / 60
@@ -50,7 +55,8 @@ def forecast_lines(session: Session) -> Iterator[str]:
             high += price * found.most / 60
     more = f"; unknown: {', '.join(unknown)}" if unknown else ""
     if most:
-        yield f"minutes on hosts: {median:.1f} ({least:.1f} to {most:.1f} in earlier runs){more}"
+        shown = tuple(map(minutes_text, (median, least, most)))
+        yield "minutes on hosts: {} ({} to {} in earlier runs){}".format(*shown, more)
     else:
         yield f"minutes on hosts: unknown{': ' + ', '.join(unknown) if unknown else ''}"
     if priced:
@@ -68,7 +74,7 @@ def require_within_limits(session: Session) -> None:
     """Raise ConfigError for entries that never took as little as the session may."""
     file, least, cost = session.file, 0.0, 0.0
     for planned in session.planned:
-        found = _expected(session, planned)
+        found, _ = _expected(session, planned)
         if found is not None:
             least += found.least
             prices = [w.remote.price_per_hour or 0.0 for w in planned.ways if w.remote]
@@ -88,21 +94,27 @@ def require_within_limits(session: Session) -> None:
             )
 
 
-def _expected(session: Session, planned: Planned) -> Expected | None:
-    """Return the minutes on the first remote that fits; None for what no history tells."""
-    way = planned.ways[0]
-    if way.remote is None or not isinstance(way.spec, RunSpec):
-        return None
-    return expected_minutes(session.root, way.spec)
+def _expected(session: Session, planned: Planned) -> tuple[Expected | None, Remote | None]:
+    """Return the minutes on the first remote that fits and of which any are known, and that remote.
+
+    None for what no history tells.
+    """
+    known = [
+        (expected_minutes(session.root, way.spec), way.remote)
+        for way in planned.ways
+        if way.remote is not None and isinstance(way.spec, RunSpec)
+    ]
+    if not known:
+        return None, None
+    return next((each for each in known if each[0].runs), known[0])
 
 
 def _row(session: Session, planned: Planned) -> tuple[str, ...]:
-    entry, found = planned.entry, _expected(session, planned)
+    entry, (found, held) = planned.entry, _expected(session, planned)
     names = [w.remote.name for w in planned.ways if w.remote]
     minutes, price = ("here", "-") if not planned.needs_host else ("unknown", "unknown")
     if found is not None and found.runs:
         minutes = str(found)
-        held = planned.ways[0].remote
         price = "-"
         if held is not None and held.price_per_hour is not None:
             price = found.cost(held.price_per_hour)

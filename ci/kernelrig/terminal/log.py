@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kernelrig.terminal.command_name import as_typed
 from kernelrig.terminal.text import log_text, one_line, times, workflow_command
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def label(text: str) -> None:
 
 def say(line: str) -> None:
     """Print one line of progress."""
-    stamped = log_text(f"[{time.monotonic() - _BEGAN:7.1f}] {_label}{line}\n")
+    stamped = log_text(f"[{time.monotonic() - _BEGAN:7.1f}] {_label}{as_typed(line)}\n")
     # One write: several threads call this, and print() writes text and newline separately.
     # A terminal that was closed, a full disk: progress ends, and the run goes on without it.
     with _LOCK, contextlib.suppress(OSError):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from kernelrig.emu.machine.state_spaces import GlobalMemory
+from kernelrig.emu.tensor.map_image import AnyMap
 from kernelrig.emu.tensor.tensor_map import TensorMap
 from numpy.typing import NDArray
 
@@ -49,7 +50,7 @@ def map_of(
     )
 
 
-def image(map_: TensorMap) -> NDArray[np.uint8]:
+def image(map_: AnyMap) -> NDArray[np.uint8]:
     """Return the map as a buffer."""
     assert map_.errors() == ()
     return np.frombuffer(map_.image(), np.uint8)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from kernelrig.emu.launch.arguments import Argument as Described
 from kernelrig.emu.launch.element_types import DTYPES, encoded
-from kernelrig.emu.launch.file import MapEntry
+from kernelrig.emu.launch.file import AnyMapEntry, Im2colEntry, MapEntry
 from kernelrig.emu.launch.loader import Loaded
 from kernelrig.emu.tensor.swizzle import SWIZZLES
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class Pointer:
     offset: int = 0
 
 
-Argument = Pointer | MapEntry | bytes
+Argument = Pointer | AnyMapEntry | bytes
 """A parameter of a kernel; a scalar is its bytes."""
 
 
@@ -241,24 +241,33 @@ class _Card:
         match argument:
             case Pointer(buffer, offset):
                 return ctypes.c_uint64(addresses[buffer].value + offset)
-            case MapEntry():
+            case MapEntry() | Im2colEntry():
                 return self._encoded(argument, addresses[argument.buffer])
         return ctypes.create_string_buffer(argument, len(argument))
 
-    def _encoded(self, entry: MapEntry, address: ctypes.c_uint64) -> Any:  # noqa: ANN401 (ctypes)
+    def _encoded(self, entry: AnyMapEntry, address: ctypes.c_uint64) -> Any:  # noqa: ANN401 (ctypes)
         """Make a tensor map; its 128 bytes must be aligned to 64."""
         room = (ctypes.c_uint8 * 192)()
         made = (ctypes.c_uint8 * 128).from_buffer(room, -ctypes.addressof(room) % 64)
-        rank = len(entry.dims)
+        rank, own = len(entry.dims), list[Any]()
+        if isinstance(entry, MapEntry):
+            name = "cuTensorMapEncodeTiled"
+            own = [(ctypes.c_uint32 * rank)(*entry.box)]
+        else:
+            corners = (entry.lower_corner, entry.upper_corner)
+            name = "cuTensorMapEncodeIm2col"
+            own = [(ctypes.c_int * len(corner))(*corner) for corner in corners]
+            own += [ctypes.c_uint32(entry.channels_per_pixel)]
+            own += [ctypes.c_uint32(entry.pixels_per_column)]
         self._do(
-            "cuTensorMapEncodeTiled",
+            name,
             made,
             _MAP_DTYPES[entry.dtype],
             ctypes.c_uint(rank),
             ctypes.c_void_p(address.value),
             (ctypes.c_uint64 * rank)(*entry.dims),
             (ctypes.c_uint64 * max(rank - 1, 1))(*entry.strides_bytes),
-            (ctypes.c_uint32 * rank)(*entry.box),
+            *own,
             (ctypes.c_uint32 * rank)(*entry.element_strides),
             _INTERLEAVES[entry.interleave],
             _SWIZZLES[entry.swizzle],
@@ -309,7 +318,7 @@ def _argument(argument: Described, loaded: Loaded) -> Argument:
     if kind == "buffer":
         return Pointer(str(value), offset)
     if kind == "tensor_map":
-        return loaded.entry.tensor_maps[str(value)]
+        return loaded.entry.maps[str(value)]
     assert isinstance(value, int | float), "bytes that hold pointers are not run on a GPU"
     if kind[0] in "ui":  # as it is: a float64 would round the large ones
         bits = 8 * DTYPES[kind].itemsize

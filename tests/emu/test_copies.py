@@ -6,7 +6,6 @@ order, swizzle, bounds and what is filled in show as bytes.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -14,23 +13,20 @@ from typing import Literal, get_args
 import numpy as np
 import pytest
 from kernelrig.emu.launch.file import Dtype, MapEntry, SwizzleName
-from kernelrig.emu.machine.state_spaces import GlobalMemory
+from kernelrig.emu.tensor.box_layout import NAN_FILL
 from kernelrig.emu.tensor.swizzle import SWIZZLES
-from kernelrig.emu.tensor.tensor_map import NAN_FILL, TensorMap
+from kernelrig.emu.tensor.tensor_map import TensorMap
 from kernelrig.emu.tensor.tensor_map_rules import ELEMENT_BYTES
 from numpy.typing import NDArray
 
 from tests.emu.boxes import swizzled
 from tests.emu.gpu import Argument, Gpu, GpuError, Pointer
-from tests.emu.harness import ENGINES, HEAD, Result, run_text
+from tests.emu.harness import ENGINES, Result
+from tests.emu.tile_copies import SOURCE, TILE, TILE_WAIT, digest, run_tile, tile_text
 from tests.toolchain_fixture import REPOSITORY
 
 RECORDED = REPOSITORY / "tests/data/emu/copies-h200-580.159.04.json"
 """By trial or reduction: the checksum of what it left. And the trials that were rejected."""
-
-TILE = 8192
-SOURCE = (np.arange(TILE) * 40503 >> 5).astype(np.uint8)
-"""The tensor, whatever its type; 8 KiB."""
 
 
 @dataclass(frozen=True)
@@ -86,53 +82,9 @@ class Trial:
             name = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
             copy = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {self.map(0).box_bytes};"
             copy += f" {name}.mbarrier::complete_tx::bytes [%r3], [%rd1, {{{corner}}}], [%r1];"
-            wait = _WAIT
-        return HEAD.format(target="sm_90") + _KERNEL.format(at=self.at, copy=copy, wait=wait)
+            wait = TILE_WAIT
+        return tile_text(copy, wait, self.at)
 
-
-# A wait that gives up: a tx-count that hardware sees otherwise must not hang the GPU.
-_WAIT = """
-    mov.u32 %r9, 0;
-WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0;
-    @%p2 bra READY;
-    add.u32 %r9, %r9, 1; setp.lt.u32 %p3, %r9, 100000; @%p3 bra WAIT;
-    trap;
-READY:
-"""
-_KERNEL = """
-.visible .entry k(.param .align 64 .b8 map[128], .param .u64 a, .param .u64 out) .maxntid 128 {{
-    .reg .pred %p<10>; .reg .b32 %r<40>; .reg .b64 %rd<10>;
-    .shared .align 8 .b8 bar[8]; .shared .align 1024 .b8 tile[8192];
-    mov.u32 %r0, %tid.x; mov.u32 %r1, bar; mov.u32 %r2, tile; add.u32 %r3, %r2, {at};
-    shl.b32 %r4, %r0, 6; add.u32 %r4, %r4, %r2;
-    shl.b32 %r5, %r0, 16; or.b32 %r5, %r5, 0x3F80; xor.b32 %r6, %r5, 0x40;
-    st.shared.v4.b32 [%r4], {{%r5, %r0, %r6, %r5}};
-    st.shared.v4.b32 [%r4+16], {{%r0, %r5, %r5, %r6}};
-    st.shared.v4.b32 [%r4+32], {{%r6, %r5, %r0, %r6}};
-    st.shared.v4.b32 [%r4+48], {{%r5, %r6, %r6, %r0}};
-    setp.eq.u32 %p1, %r0, 0;
-    fence.proxy.async.shared::cta;
-    bar.sync 0;
-    @!%p1 bra MEET;
-    mbarrier.init.shared::cta.b64 [%r1], 1;
-    fence.mbarrier_init.release.cluster;
-    mov.b64 %rd1, map; cvta.param.u64 %rd1, %rd1;
-    {copy}
-MEET:
-    bar.sync 0;
-    {wait}
-    ld.param.u64 %rd2, [out]; mul.wide.u32 %rd3, %r0, 64; add.s64 %rd2, %rd2, %rd3;
-    ld.shared.v4.b32 {{%r10, %r11, %r12, %r13}}, [%r4];
-    ld.shared.v4.b32 {{%r14, %r15, %r16, %r17}}, [%r4+16];
-    ld.shared.v4.b32 {{%r18, %r19, %r20, %r21}}, [%r4+32];
-    ld.shared.v4.b32 {{%r22, %r23, %r24, %r25}}, [%r4+48];
-    st.global.v4.b32 [%rd2], {{%r10, %r11, %r12, %r13}};
-    st.global.v4.b32 [%rd2+16], {{%r14, %r15, %r16, %r17}};
-    st.global.v4.b32 [%rd2+32], {{%r18, %r19, %r20, %r21}};
-    st.global.v4.b32 [%rd2+48], {{%r22, %r23, %r24, %r25}};
-    ret;
-}}
-"""
 
 LOADS = {
     "plain": Trial("u8", (128, 64), (128, 64), (0, 0)),
@@ -272,7 +224,7 @@ def reduction_text(operation: str) -> str:
     name = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{operation}"
     copy = f"ld.param.u64 %rd4, [a]; {name} [%rd4], [%r3], 4096;"
     copy += " cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
-    return HEAD.format(target="sm_90") + _KERNEL.format(at=0, copy=copy, wait="")
+    return tile_text(copy)
 
 
 def emulated(trial: Trial, engine: str, text: str = "") -> dict[str, NDArray[np.uint8]]:
@@ -283,19 +235,7 @@ def emulated(trial: Trial, engine: str, text: str = "") -> dict[str, NDArray[np.
 
 
 def attempted(trial: Trial, engine: str, text: str = "") -> Result:
-    buffers = {"a": SOURCE, "out": np.zeros(TILE, np.uint8)}
-    memory = GlobalMemory()
-    addresses = [memory.allocate(name, array.nbytes).address for name, array in buffers.items()]
-    map_ = trial.map(addresses[0])
-    assert map_.errors() == ()
-    arguments = [map_.image(), *(a.to_bytes(8, "little") for a in addresses)]
-    return run_text(
-        text or trial.text, buffers, block=(128, 1, 1), arguments=arguments, engine=engine
-    )
-
-
-def digest(left: dict[str, NDArray[np.uint8]]) -> str:
-    return hashlib.sha256(left["a"].tobytes() + left["out"].tobytes()).hexdigest()[:16]
+    return run_tile(text or trial.text, trial.map, engine)
 
 
 def places(trial: Trial) -> dict[int, int | None]:

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kernelrig.emu.tensor.map_image import decode
 from kernelrig.emu.tensor.swizzle import NONE, SWIZZLES, order_of
-from kernelrig.emu.tensor.tensor_map import TensorMap, decode
+from kernelrig.emu.tensor.tensor_map import TensorMap
 
 GOOD = TensorMap("u8", 0x7F0000000000, (768, 512), (768,), (128, 128), (1, 1), swizzle="128B")
 
@@ -48,8 +49,13 @@ def test_other_bytes_are_no_map(at: int) -> None:
          " 2^40 is wanted"),
         ({"box": (128, 257)}, "box[1] is 257: 1 to 256 is allowed"),
         ({"element_strides": (1, 9)}, "element_strides[1] is 9: 1 to 8 is allowed"),
-        ({"box": (8, 128)}, "box[0] is 8 of u8, 8 bytes: a multiple of 16 bytes is wanted without"
-         " interleave"),
+        ({"element_strides": (0, 1)}, "element_strides[0] is 0: 1 to 8 is allowed"),
+        ({"dims": (768, 4, 128), "strides_bytes": (768, 3072), "box": (128, 8, 229),
+          "element_strides": (1, 1, 1)}, "a box has 234496 bytes: at most 233472 are allowed"),
+        ({"dims": (768, 4, 128), "strides_bytes": (768, 3072), "box": (8, 8, 8),
+          "element_strides": (1, 1, 1), "interleave": "16B"},
+         "box[0] is 8 of u8, 8 bytes: a multiple of 16 bytes is wanted"),
+        ({"box": (8, 128)}, "box[0] is 8 of u8, 8 bytes: a multiple of 16 bytes is wanted"),
         ({"box": (256, 128)}, "box[0] is 256 of u8, 256 bytes: at most 128 fit the swizzle"),
         ({"interleave": "16B"}, "interleave is 16B with 2 dims: at least 3 are wanted"),
         ({"address": 0x7F0000000008}, "the address lies 8 past a multiple of 16 bytes: a multiple"
@@ -82,7 +88,7 @@ PADDED = TensorMap("b6x16_p32", 0x7F0000000000, (256, 64), (192,), (128, 8), (1,
         ({"dtype": "b4x16", "dims": (255, 64)}, "dims[0] is 255 of b4x16: a multiple of 2 is"
          " wanted"),
         ({"dtype": "b4x16", "box": (33, 8)}, "box[0] is 33 of b4x16, 16.5 bytes: a multiple of 16"
-         " bytes is wanted without interleave"),
+         " bytes is wanted"),
         ({"dtype": "b4x16", "box": (128, 8), "swizzle": "32B"}, "box[0] is 128 of b4x16, 64 bytes:"
          " at most 32 fit the swizzle"),
     ],
@@ -96,7 +102,7 @@ def test_types_under_a_byte_have_rules_of_their_own(
 
 def test_a_good_map_breaks_no_rule() -> None:
     assert GOOD.errors() == ()
-    for unread in (0, 9, (1 << 32) - 1):
+    for unread in (1, 4, 8):
         made = replace(GOOD, element_strides=(unread, 1))
         assert made.errors() == ()
         assert decode(made.image()) == replace(GOOD, element_strides=(1, 1))
@@ -131,7 +137,8 @@ def test_a_window_is_the_box_of_three_dimensions() -> None:
     map_ = TensorMap("u16", 0, (16, 4, 3), (32, 128), (8, 2, 2), (1, 1, 1))
     data = np.arange(192, dtype=np.uint16).view(np.uint8)
     clip = map_.clip((8, 1, 1))
-    window = np.ascontiguousarray(map_.window(data, 0, clip)).view(np.uint16)
+    there, place = map_.in_memory(data, 0, clip)
+    window = np.ascontiguousarray(there[place]).view(np.uint16)
     assert window.tolist() == [
         [[88, 89, 90, 91, 92, 93, 94, 95], [104, 105, 106, 107, 108, 109, 110, 111]],
         [[152, 153, 154, 155, 156, 157, 158, 159], [168, 169, 170, 171, 172, 173, 174, 175]],

@@ -24,7 +24,7 @@ ALLOWED = (
     "swizzle=128B_ATOM_64B",
     "dtype=bf16 box=64,32 oob_fill=nan",
     "dtype=f64 box=16,1 element_strides=1,8",
-    "element_strides=9,1",
+    "element_strides=4,1",
     "l2_promotion=256B",
     f"{CUBE} interleave=16B",
     f"{CUBE} interleave=32B swizzle=32B",
@@ -55,8 +55,9 @@ REFUSED = {
     "box=128": "box has 1 entries: the rank of dims asks for 2",
     "box=128,0": "box[1] is 0: 1 to 256 is allowed",
     "box=128,257": "box[1] is 257: 1 to 256 is allowed",
-    "box=120,128": (
-        "box[0] is 120 of u8, 120 bytes: expected a multiple of 16 bytes without interleave"
+    "box=120,128": "box[0] is 120 of u8, 120 bytes: expected a multiple of 16 bytes",
+    f"{CUBE} interleave=16B box=8,4,4": (
+        "box[0] is 8 of u8, 8 bytes: expected a multiple of 16 bytes"
     ),
     "box=144,128": "box[0] is 144 of u8, 144 bytes: at most 128 fit the swizzle",
     "dtype=bf16 box=128,128": "box[0] is 128 of bf16, 256 bytes: at most 128 fit the swizzle",
@@ -66,6 +67,7 @@ REFUSED = {
     ),
     "swizzle=32B box=48,1": "box[0] is 48 of u8, 48 bytes: at most 32 fit the swizzle",
     "element_strides=1": "element_strides has 1 entries: the rank of dims asks for 2",
+    "element_strides=9,1": "element_strides[0] is 9: 1 to 8 is allowed",
     "element_strides=1,0": "element_strides[1] is 0: 1 to 8 is allowed",
     "element_strides=1,9": "element_strides[1] is 9: 1 to 8 is allowed",
     f"{CUBE} interleave=16B element_strides=9,1,1": "element_strides[0] is 9: 1 to 8 is allowed",

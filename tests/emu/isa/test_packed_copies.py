@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernelrig.emu.tensor.map_image import decode
 from kernelrig.emu.tensor.packed_elements import PADDING
-from kernelrig.emu.tensor.tensor_map import TensorMap, decode
+from kernelrig.emu.tensor.tensor_map import TensorMap
 
 from tests.emu.boxes import SHARED, START, WAIT, first_address, image, store_tile, swizzled
 from tests.emu.harness import ENGINES, Result, run_ptx

@@ -424,8 +424,8 @@ def test_a_store_whose_source_is_read_after_the_exit_is_a_leak() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
-         " [%r2], [%rd1, {0, 0, 0}], [%r1], {%h1};", ".im2col is not supported"),
+        ("cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::complete_tx::bytes"
+         " [%r2], [%rd1, {0, 0, 0}], [%r1], {%h1, %h2};", ".im2col::w is not supported"),
         ("cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes"
          " [%r2], [%rd1, {0, 0, 0, 0, 0}], [%r1];", ".tile::gather4 is not supported"),
         ("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"

@@ -18,6 +18,15 @@ LAUNCH: dict[str, Any] = {
 BUFFER: dict[str, Any] = {
     "address": "0x7f0000010000", "dtype": "f32", "shape": [8], "fill": {"kind": "zero"},
 }  # fmt: skip
+IM2COL: dict[str, Any] = {
+    "buffer": "x", "dtype": "f32", "dims": [4, 2, 1], "strides_bytes": [16, 32],
+    "lower_corner": [-1], "upper_corner": [-1], "channels_per_pixel": 4, "pixels_per_column": 8,
+    "element_strides": [1, 1, 1],
+}  # fmt: skip
+TILES = {
+    **{key: IM2COL[key] for key in ("buffer", "dtype", "dims", "strides_bytes")},
+    "box": [4, 1, 1], "element_strides": [1, 1, 1],
+}  # fmt: skip
 WHOLE = {"schema": 2, "launches": [LAUNCH], "modules": {"m": {"path": "p.ptx"}},
          "buffers": {"x": BUFFER}}  # fmt: skip
 
@@ -61,9 +70,15 @@ def held(**changes: object) -> dict[str, object]:
         (buffer(contents=[{}]), "a content must have one of 'path' and 'zero_bytes'"),
         (buffer(contents=[{"zero_bytes": 1 << 33}]), "filled with 8589934624 bytes together"),
         (buffer(tensor_maps={"-1": "m"}), "'-1', which is no offset in bytes"),
+        ({"im2col_maps": {"m": IM2COL}}, "'im2col_maps' need \"schema\": 3"),
+        ({"schema": 3, "im2col_maps": {"m": IM2COL}, "tensor_maps": {"m": TILES}},
+         "tensor map 'm' is in 'tensor_maps' and in 'im2col_maps'"),
+        ({"schema": 3, "im2col_maps": {"m": {**IM2COL, "buffer": "y"}}},
+         "tensor map 'm' names buffer 'y', which is not there"),
+        ({"schema": 3, "im2col_maps": {"m": TILES}}, "missing key 'lower_corner' in 'm'"),
         (buffer(lives=[3, 1]), "'lives' must be two positions in 'launches'"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_is_said_with_its_place(
     changes: dict[str, object], said: str, tmp_path: Path
 ) -> None:
@@ -78,3 +93,11 @@ def test_a_right_one_is_read_and_no_file_of_one_launch(tmp_path: Path) -> None:
     assert (read.buffers["x"].start, read.buffers["x"].size) == (1 << 16, 32)
     with pytest.raises(ConfigError, match="has a sequence of launches"):
         read_launch(path)
+
+
+def test_maps_of_both_modes_share_their_names(tmp_path: Path) -> None:
+    maps = {"im2col_maps": {"m": IM2COL}, "tensor_maps": {"n": TILES}}
+    named = launch(args=[{"tensor_map": "m"}, {"tensor_map": "n"}])
+    read = read_sequence(written(tmp_path, schema=3, **named, **maps))
+    assert read.maps.keys() == {"m", "n"}
+    assert read.im2col_maps["m"].lower_corner == (-1,)

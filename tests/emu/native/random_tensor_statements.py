@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from kernelrig.emu.tensor.im2col_map import Im2colMap
+from kernelrig.emu.tensor.map_image import AnyMap
 from kernelrig.emu.tensor.swizzle import SWIZZLES
 from kernelrig.emu.tensor.tensor_map import TensorMap
 from kernelrig.emu.tensor.tensor_map_rules import ELEMENT_BYTES
@@ -51,7 +53,7 @@ SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
 class Boxes:
     """The tensors of a program: one over its input, and one over what it copies out."""
 
-    load: TensorMap
+    load: AnyMap
     store: TensorMap
 
 
@@ -73,12 +75,30 @@ def boxes(rng: Random, threads: int, ctas: int, addresses: tuple[int, int]) -> B
         dims, strides = (dims[0], 4, dims[1] // 4), (width, 4 * width)
         box, steps = (box[0], 2, max(box[1] // 2, 1)), (*steps, 1)
     fill = "nan" if dtype in ("bf16", "f16", "f32") and rng.random() < 0.5 else "zeros"
-    load = TensorMap(dtype, addresses[0], dims, strides, box, steps, "none", swizzle, "none", fill)
+    tiles = TensorMap(dtype, addresses[0], dims, strides, box, steps, "none", swizzle, "none", fill)
+    load = column(rng, tiles, rows) if rng.random() < 0.3 else tiles
     kind = rng.choice(("u32", "u16", "u8", "u64"))
     size = ELEMENT_BYTES[kind]
     of_store = ((SLOT // size, threads * ctas), (SLOT,), (SLOT // size, BOX_ROWS), (1, 1))
     swizzle = rng.choice(("none", "32B"))
     return Boxes(load, TensorMap(kind, addresses[1], *of_store, "none", swizzle))
+
+
+def column(rng: Random, of: TensorMap, rows: int) -> Im2colMap:
+    """Return a map of im2col of the same tensor as lines or images, of at most so many pixels."""
+    width, height = of.strides_bytes[0], INPUT_BYTES // of.strides_bytes[0]
+    dims: tuple[int, ...] = (of.dims[0], 4, height // 4)
+    strides: tuple[int, ...] = (width, 4 * width)
+    if rng.random() < 0.6:
+        dims, strides = (*dims[:2], 2, height // 8), (*strides, 8 * width)
+    lower = tuple(rng.randrange(-2, 2) for _ in dims[2:])
+    upper = tuple(rng.randrange(-1, 2) if low < 1 else 0 for low in lower)
+    steps = (1, *(rng.choice((1, 1, 2)) for _ in dims[1:]))
+    pixels = rng.randrange(1, rows + 1)
+    return Im2colMap(
+        of.dtype, of.address, dims, strides, lower, upper, of.box[0], pixels, steps,
+        "none", of.swizzle, "none", of.oob_fill,
+    )  # fmt: skip
 
 
 class TensorStatements(Statements):
@@ -107,6 +127,12 @@ class TensorStatements(Statements):
             * self.rng.randrange(-2, made.dims[0] * made.element_bytes // 16 + 1)
         )
         outer = [self.rng.randrange(-3, dim + 1) for dim in made.dims[1:]]
+        mode, offsets = "tile", ""
+        if isinstance(made, Im2colMap):
+            for n, (low, last) in enumerate(zip(made.lower_corner, made.last, strict=True)):
+                outer[n] = self.rng.randrange(low, last + 1)
+            mode = "im2col"
+            offsets = f", {{{', '.join(str(self.rng.randrange(4)) for _ in made.last)}}}"
         corner = ", ".join(map(str, (inner, *outer)))
         everywhere = self.cluster > 1 and self.rng.random() < 0.5
         cast = ".multicast::cluster" if everywhere else ""
@@ -116,8 +142,8 @@ class TensorStatements(Statements):
             f"@{LEADER} mbarrier.arrive.expect_tx.shared.b64 %rd106, [bars+8], {made.box_bytes};",
             f"setp.eq.and.u32 %p104, %r109, 0, {LEADER};" if everywhere else "",
             f"@{'%p104' if everywhere else LEADER} cp.async.bulk.tensor.{made.rank}d"
-            f".shared::cluster.global.tile.mbarrier::complete_tx::bytes{cast} [stage],"
-            f" [{LOAD_MAP}, {{{corner}}}], [bars+8]{', %h103' if everywhere else ''};",
+            f".shared::cluster.global.{mode}.mbarrier::complete_tx::bytes{cast} [stage],"
+            f" [{LOAD_MAP}, {{{corner}}}], [bars+8]{offsets}{', %h103' if everywhere else ''};",
         )
         if self.missing():
             self.phases[1] += 1

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.tensor.tensor_map import IMAGE_ALIGNMENT, IMAGE_BYTES, MAGIC, TensorMap, decode
+from kernelrig.emu.tensor.map_fields import IMAGE_ALIGNMENT, IMAGE_BYTES
+from kernelrig.emu.tensor.map_image import MARKS, AnyMap, decode
+from kernelrig.emu.tensor.tensor_map import TensorMap
 from kernelrig.ptx import Variable
 
 Pointer = Callable[[int], tuple[str, int] | None]
-Map = Callable[[TensorMap], str | None]
+Map = Callable[[AnyMap], str | None]
 
 _WHOLE = {"u": "u", "b": "u", "s": "i"}
 _FLOATS = {"f32": "<f", "f64": "<d"}
@@ -67,14 +69,15 @@ def _held(raw: bytes, pointer: Pointer, named: Map) -> Iterator[tuple[int, int, 
         at += _POINTER_BYTES
 
 
-def maps_in(data: NDArray[np.uint8]) -> Iterator[tuple[int, TensorMap]]:
+def maps_in(data: NDArray[np.uint8]) -> Iterator[tuple[int, AnyMap]]:
     """Yield the tensor maps among bytes, which begin where one may lie, with their places."""
     count = len(data) // IMAGE_ALIGNMENT
     if not count:
         return
     rows = data[: count * IMAGE_ALIGNMENT].reshape(count, IMAGE_ALIGNMENT)
-    magic = np.frombuffer(MAGIC, np.uint8)
-    for row in np.flatnonzero((rows[:, : len(magic)] == magic).all(axis=1)).tolist():
+    first = np.ascontiguousarray(rows[:, :8]).view(np.uint64)[:, 0]
+    marks = np.frombuffer(b"".join(MARKS), np.uint64)
+    for row in np.flatnonzero(np.isin(first, marks)).tolist():
         at = row * IMAGE_ALIGNMENT
         found = decode(data[at : at + IMAGE_BYTES].tobytes())
         # One whose bytes say what is not in its fields stays bytes.
@@ -86,15 +89,25 @@ def maps_in(data: NDArray[np.uint8]) -> Iterator[tuple[int, TensorMap]]:
             yield at, found
 
 
-def map_entry(found: TensorMap, buffer: str, offset: int) -> dict[str, Any]:
+def map_entry(found: AnyMap, buffer: str, offset: int) -> dict[str, Any]:
     """Return what a file says of a tensor map of a buffer."""
     place = {"buffer": buffer, "offset_bytes": offset} if offset else {"buffer": buffer}
+    of_mode: dict[str, Any]
+    if isinstance(found, TensorMap):
+        of_mode = {"box": found.box}
+    else:
+        of_mode = {
+            "lower_corner": found.lower_corner,
+            "upper_corner": found.upper_corner,
+            "channels_per_pixel": found.channels_per_pixel,
+            "pixels_per_column": found.pixels_per_column,
+        }
     return {
         **place,
         "dtype": found.dtype,
         "dims": found.dims,
         "strides_bytes": found.strides_bytes,
-        "box": found.box,
+        **of_mode,
         "element_strides": found.element_strides,
         "interleave": found.interleave,
         "swizzle": found.swizzle,

@@ -28,9 +28,11 @@ from kernelrig.emu.cudart.modules import LoadedModule
 from kernelrig.emu.cudart.program_launch import SeenLaunch
 from kernelrig.emu.cudart.recorded_arguments import argument_of, map_entry, maps_in
 from kernelrig.emu.launch.bind import param_offsets
+from kernelrig.emu.launch.file import IM2COL_SCHEMA
 from kernelrig.emu.launch.sequence import SCHEMA
 from kernelrig.emu.machine.state_spaces import GLOBAL_BASE, Allocation
-from kernelrig.emu.tensor.tensor_map import TensorMap
+from kernelrig.emu.tensor.im2col_map import Im2colMap
+from kernelrig.emu.tensor.map_image import AnyMap
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files.rundir import sync, write_json
 from kernelrig.ptx import Variable
@@ -78,7 +80,7 @@ class Recorder:
         self._launches: list[Json] = []
         self._modules: dict[int, tuple[str, LoadedModule]] = {}
         self._known: dict[str, _Known] = {}
-        self._maps: dict[TensorMap, str] = {}
+        self._maps: dict[AnyMap, str] = {}
         self._seen: SeenLaunch | None = None
 
     def __enter__(self) -> Recorder:
@@ -181,7 +183,7 @@ class Recorder:
                 **self._head,
                 "launches": self._launches,
                 "modules": modules,
-                "tensor_maps": {name: self._map_entry(m) for m, name in self._maps.items()},
+                **self._map_entries(),
                 "buffers": {name: self._buffer(name, k) for name, k in self._known.items()},
             }
             write_json(self._part / FILE, whole)
@@ -229,13 +231,22 @@ class Recorder:
             return None
         return self._name(self._seen, made), address - made.address
 
-    def _map(self, found: TensorMap) -> str | None:
+    def _map(self, found: AnyMap) -> str | None:
         """Return the name of a tensor map; None where it is of no buffer of the program."""
         if self._pointer(found.address) is None:
             return None
         return self._maps.setdefault(found, f"map_{len(self._maps) + 1}")
 
-    def _map_entry(self, found: TensorMap) -> Json:
+    def _map_entries(self) -> Json:
+        tiles: Json = {}
+        im2col: Json = {}
+        for found, name in self._maps.items():
+            into = im2col if isinstance(found, Im2colMap) else tiles
+            into[name] = self._map_entry(found)
+        more = {"schema": IM2COL_SCHEMA, "im2col_maps": im2col} if im2col else {}
+        return {"tensor_maps": tiles, **more}
+
+    def _map_entry(self, found: AnyMap) -> Json:
         place = next(
             (name, found.address - known.made.address)
             for name, known in self._known.items()

@@ -216,7 +216,7 @@ class _Session:
         return np.unpackbits(bits, count=count)
 
     def _image(self, name: str, addresses: Mapping[str, int]) -> bytes:
-        entry = self._sequence.tensor_maps[name]
+        entry = self._sequence.maps[name]
         if entry.buffer not in addresses:
             raise self._error(f"tensor map {name!r} is of {entry.buffer!r}, which is not there")
         return map_image(name, entry, addresses, self._path.name)

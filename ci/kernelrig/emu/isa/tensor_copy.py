@@ -1,4 +1,5 @@
-"""cp.async.bulk.tensor of tiles, 1 to 5 dimensions. PTX ISA 9.7.9.27, layouts 5.5.
+"""cp.async.bulk.tensor of tiles, 1 to 5 dimensions, and of columns by im2col. PTX ISA 9.7.9.27,
+layouts 5.5.
 
 A box lies in shared memory with its fastest dimension first, its rows without gaps or, under a
 swizzle, as far apart as that is wide, its 16-byte chunks permuted by the swizzle on the absolute
@@ -9,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelrig.emu.isa._forms import COPIES_ON_H200, chosen, flat, partly, read
+from kernelrig.emu.isa._forms import COPIES_ON_H200, IM2COL_ON_H100, chosen, flat, partly, read
+from kernelrig.emu.isa._tensor_box import box_of
 from kernelrig.emu.machine.bulk_copy import (
     Bytes,
     Issuer,
@@ -22,19 +24,12 @@ from kernelrig.emu.machine.bulk_copy import (
 from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
-from kernelrig.emu.machine.state_spaces import GLOBAL_BASE, SLOT_BYTES
-from kernelrig.emu.numerics.arrays import I32, I64, U16, UNSIGNED, Array, Mask
+from kernelrig.emu.machine.state_spaces import SLOT_BYTES
+from kernelrig.emu.numerics.arrays import I32, I64, U16, Array, Mask
 from kernelrig.emu.numerics.read_modify_write import Combine, combination
+from kernelrig.emu.tensor.box_layout import BoxLayout
 from kernelrig.emu.tensor.packed_elements import packed, padded
 from kernelrig.emu.tensor.swizzle import CHUNK, LINE, flipped, order_of
-from kernelrig.emu.tensor.tensor_map import (
-    IMAGE_ALIGNMENT,
-    IMAGE_BYTES,
-    Clip,
-    TensorMap,
-    decode,
-    draft_errors,
-)
 from kernelrig.ptx import Instruction, Operand, TensorAddress
 
 SHARED_ALIGNMENT = 128
@@ -58,6 +53,14 @@ def _tensor(i: Instruction, operand: Operand, rank: int) -> list[Read]:
     return [read(where, I64), *(read(c, I32) for c in coordinates)]
 
 
+def _offsets(i: Instruction, rank: int, operand: Operand) -> list[Read]:
+    """Return the reads of `{offsets}` of .im2col."""
+    offsets = flat(operand)
+    if len(offsets) != rank - 2:
+        raise Unsupported(f"{i.mnemonic}: {len(offsets)} offsets of im2col, not {rank - 2}")
+    return [read(offset, U16) for offset in offsets]
+
+
 def _operands(i: Instruction, count: int) -> list[Operand]:
     """Return the operands, of which `count` are required besides an optional cache policy."""
     if len(i.operands) != count + i.has("L2::cache_hint"):
@@ -65,113 +68,13 @@ def _operands(i: Instruction, count: int) -> list[Operand]:
     return list(i.operands[:count])
 
 
-class _Box:
-    """A box of a tensor map, where it starts in global memory, and what of it is there."""
-
-    __slots__ = ("clip", "flat", "map")
-
-    def __init__(self, map_: TensorMap, flat: int, clip: Clip) -> None:
-        self.map = map_
-        self.flat = flat
-        self.clip = clip
-
-    @property
-    def size(self) -> int:
-        return self.map.box_bytes
-
-    def load(self, op: Op) -> Bytes:
-        """Return the box, what is out of bounds filled in."""
-        map_, clip, memory = self.map, self.clip, op.machine.memory.global_
-        if clip.is_empty:
-            return map_.empty_box()
-        _notify(op, self, write=False)
-        window = map_.window(memory.bytes, self.flat, clip)
-        if clip.whole:
-            return np.ascontiguousarray(window).reshape(-1)
-        box = map_.empty_box()
-        map_.part(box, clip)[...] = window
-        return box
-
-    def store(self, op: Op, box: Bytes, combine: Combine | None) -> None:
-        """Write what is in bounds; with `combine`, what that makes of the old elements."""
-        map_, clip, memory = self.map, self.clip, op.machine.memory.global_
-        if clip.is_empty:
-            return
-        _notify(op, self, write=True)
-        window = map_.window(memory.bytes, self.flat, clip)
-        new = map_.part(box, clip)
-        if combine is not None:
-            dtype = UNSIGNED[map_.element_bytes]
-            old = np.ascontiguousarray(window).view(dtype)
-            new = combine(old, np.ascontiguousarray(new).view(dtype)).view(np.uint8)
-        window[...] = new.reshape(window.shape)
-        map_.window(memory.written, self.flat, clip)[...] = 1
-
-
-def _notify(op: Op, box: _Box, *, write: bool) -> None:
-    hooks = op.machine.hooks
-    if hooks:
-        rows, size = box.map.rows(box.flat, box.clip), box.clip.shape[0] * box.map.element_bytes
-        hooks.op_accessed(op, "global", rows, size, write)
-
-
-def _box(issuer: Issuer, address: Array, coordinates: tuple[Array, ...], write: bool) -> (
-    _Box | None
-):  # fmt: skip
-    """Read the tensor map; None where it was reported at fault."""
-    at = issuer.find(address, IMAGE_BYTES, "generic", "tensor map", align=IMAGE_ALIGNMENT)
-    if at is None:
-        return None
-    memory = issuer.machine.memory.global_
-    found = memory.bytes[at : at + IMAGE_BYTES].tobytes()
-    map_ = decode(found)
-    if errors := draft_errors(found):
-        issuer.report("descriptor", f"the tensor map was edited, and is none: {errors[0]}", at)
-        return None
-    if map_ is None:
-        text = "these 128 bytes are no tensor map: pass one that cuTensorMapEncodeTiled made, as a"
-        issuer.report("descriptor", f"{text} __grid_constant__ parameter or in global memory", at)
-        return None
-    if map_.rank != len(coordinates):
-        text = f"a tensor map of {map_.rank} dimensions with {len(coordinates)} coordinates"
-        issuer.report("descriptor", text, "rank")
-        return None
-    if map_.interleave != "none":
-        text = f"a tensor map with interleave {map_.interleave}, which is not supported"
-        issuer.report("descriptor", text, "interleave")
-        return None
-    corner = tuple(issuer.value(c) for c in coordinates)
-    clip = map_.clip(corner)
-    start = map_.address - GLOBAL_BASE
-    kind, why = map_.misfit(corner, write)
-    if kind:
-        issuer.report(kind, f"the box at {_listed(corner)}: {why}", ("corner", kind))
-        clip = clip._replace(shape=(0,) * map_.rank, whole=False)
-    if not clip.is_empty:
-        first = start + clip.start
-        home = memory.find(first)
-        beyond = first + map_.extent(clip) - (home.start + home.size if home else first)
-        if home is None or beyond > 0 or (write and home.read_only):
-            name = home.name if home else f"{map_.address:#x}"
-            why = f"ends {beyond} bytes past {name}" if beyond > 0 else f"lies in {name}"
-            box = f"the box at {_listed(corner)}"
-            text = f"{box} {why}: the map's dims and strides must lie in its buffer"
-            issuer.report("out-of-bounds", text, ("box", name))
-            clip = clip._replace(shape=(0,) * map_.rank, whole=False)
-    return _Box(map_, start, clip)
-
-
-def _listed(corner: tuple[int, ...]) -> str:
-    return f"({', '.join(map(str, corner))})"
-
-
-def _chunks(map_: TensorMap, at: int) -> tuple[int, Array | None]:
+def _chunks(map_: BoxLayout, at: int) -> tuple[int, Array | None]:
     """Return where chunk 0 of a pattern is, and where the box's chunks go from there."""
     start = at % _PATTERN
     return (at - start) // CHUNK, order_of(map_.pattern, start, map_.room_bytes, map_.row_room)
 
 
-def _to_shared(op: Op, map_: TensorMap, at: int, box: Bytes) -> None:
+def _to_shared(op: Op, map_: BoxLayout, at: int, box: Bytes) -> None:
     arena = op.machine.memory.shared
     first, order = _chunks(map_, at)
     box = padded(box, map_.type)
@@ -193,7 +96,7 @@ def _to_shared(op: Op, map_: TensorMap, at: int, box: Bytes) -> None:
         op.machine.hooks.op_accessed(op, "shared", starts, length, True)
 
 
-def _from_shared(op: Op, map_: TensorMap, at: int) -> Bytes:
+def _from_shared(op: Op, map_: BoxLayout, at: int) -> Bytes:
     arena = op.machine.memory.shared
     first, order = _chunks(map_, at)
     size = map_.room_bytes
@@ -215,13 +118,15 @@ def _from_shared(op: Op, map_: TensorMap, at: int) -> Bytes:
 def _load(i: Instruction) -> Step:
     rank, pair, multicast = _rank(i), i.has("cta_group::2"), i.has("multicast::cluster")
     space = chosen(i, "shared::cluster shared::cta")
-    to, tensor, mbar, *ctas = _operands(i, 3 + multicast)
+    im2col = i.has("im2col")
+    to, tensor, mbar, *info = _operands(i, 3 + im2col + multicast)
     name = "cp.async.bulk.tensor"
 
     def start(issuer: Issuer, to: Array, mbar: Array, where: tuple[Array, ...]) -> None:
-        map_at, *coordinates = where[: rank + 1]
+        coordinates, behind = where[1 : rank + 1], where[rank + 1 :]
         ranks = issuer.value(where[-1]) if multicast else None
-        box = _box(issuer, map_at, tuple(coordinates), write=False)
+        offsets = behind[: rank - 2] if im2col else None
+        box = box_of(issuer, where[0], coordinates, write=False, offsets=offsets)
         barrier = issuer.find(mbar, 8, space, "mbarrier", align=8)
         if box is None:
             return
@@ -239,9 +144,11 @@ def _load(i: Instruction) -> Step:
             start(issuer, to, mbar, where)
 
     reads: list[Read] = [(to, I64), (mbar, I64), *_tensor(i, tensor, rank)]
-    reads += [read(operand, U16) for operand in ctas]
+    reads += _offsets(i, rank, info[0]) if im2col else []
+    reads += [read(info[-1], U16)] if multicast else []
     cluster = int(space == "shared::cluster")
-    native = Native("bulk.tensor.load", (rank, int(pair), int(multicast), cluster))
+    words = (rank, int(pair), int(multicast), cluster, int(im2col))
+    native = Native("bulk.tensor.load", words)
     return Step(run, tuple(reads), effect=True, stop=True, native=native)
 
 
@@ -251,7 +158,7 @@ class _Unaligned:
     def __init__(self, machine: Machine) -> None:
         self.said: set[int] = set()
 
-    def look(self, issuer: Issuer, map_: TensorMap, at: int) -> None:
+    def look(self, issuer: Issuer, map_: BoxLayout, at: int) -> None:
         """Report a box that is not where the pattern starts; parts of a pattern may be anywhere."""
         pattern = map_.pattern.period
         off = at % pattern if pattern else 0
@@ -271,7 +178,7 @@ class _Put:
 
     __slots__ = ("map",)
 
-    def __init__(self, map_: TensorMap) -> None:
+    def __init__(self, map_: BoxLayout) -> None:
         self.map = map_
 
     def __call__(self, op: Op, at: int, box: Bytes) -> None:
@@ -279,13 +186,13 @@ class _Put:
 
 
 def _store(i: Instruction) -> Step:
-    rank = _rank(i)
+    rank, offsets = _rank(i), () if i.has("im2col_no_offs") else None
     tensor, source = _operands(i, 2)
     operation = chosen(i, _OPERATIONS) if i.has("reduce") else ""
     name = "cp.reduce.async.bulk.tensor" if operation else "cp.async.bulk.tensor"
 
     def start(issuer: Issuer, source: Array, map_at: Array, coordinates: tuple[Array, ...]) -> None:
-        box = _box(issuer, map_at, coordinates, write=True)
+        box = box_of(issuer, map_at, coordinates, write=True, offsets=offsets)
         if box is None:
             return
         at = issuer.find(
@@ -312,7 +219,7 @@ def _store(i: Instruction) -> Step:
             start(issuer, source, map_at, coordinates)
 
     reads = ((source, I64), *_tensor(i, tensor, rank))
-    native = None if operation else Native("bulk.tensor.store", (rank,))
+    native = None if operation else Native("bulk.tensor.store", (rank, int(offsets is not None)))
     return Step(run, reads, effect=True, stop=True, native=native)
 
 
@@ -328,47 +235,62 @@ def _combination(operation: str, dtype: str) -> Combine | None:
 
 def _prefetch(i: Instruction) -> Step:
     """It brings nothing that a program can see; its map must be one."""
-    rank = _rank(i)
-    (tensor,) = _operands(i, 1)
+    rank, im2col = _rank(i), i.has("im2col")
+    tensor, *info = _operands(i, 1 + im2col)
 
-    def run(batch: WarpBatch, mask: Mask, map_at: Array, *coordinates: Array) -> None:
+    def run(batch: WarpBatch, mask: Mask, map_at: Array, *where: Array) -> None:
+        offsets = where[rank:] if im2col else None
         for issuer in issuers(batch, mask, "cp.async.bulk.prefetch.tensor"):
-            _box(issuer, map_at, coordinates, write=False)
+            box_of(issuer, map_at, where[:rank], write=False, offsets=offsets)
 
-    native = Native("bulk.tensor.prefetch", (rank,))
-    return Step(run, tuple(_tensor(i, tensor, rank)), effect=True, native=native)
+    reads = _tensor(i, tensor, rank) + (_offsets(i, rank, info[0]) if im2col else [])
+    native = Native("bulk.tensor.prefetch", (rank, int(im2col)))
+    return Step(run, tuple(reads), effect=True, native=native)
 
 
 _DIMENSIONS = "1d 2d 3d 4d 5d tile L2::cache_hint"
+_OF_IM2COL = "3d 4d 5d L2::cache_hint"
+_LOAD = "async bulk tensor global mbarrier::complete_tx::bytes"
+_LOADS_TAKE = "shared::cta shared::cluster multicast::cluster cta_group::1 cta_group::2"
+_STORE = "async bulk tensor global shared::cta bulk_group"
+_PREFETCH = "async bulk prefetch tensor L2 global"
 
 _TRIED = {
     "cp.async.bulk.global.mbarrier::complete_tx::bytes.tensor": "1d 2d 3d tile shared::cluster",
     "cp.async.bulk.bulk_group.global.shared::cta.tensor": "2d tile",
     "cp.async.bulk.bulk_group.global.reduce.shared::cta.tensor": f"2d tile {_OPERATIONS}",
 }
-ROWS: tuple[Row, ...] = partly(
-    (
-        row(
-            "cp",
-            _load,
-            needs="async bulk tensor global mbarrier::complete_tx::bytes",
-            takes=f"{_DIMENSIONS} shared::cta shared::cluster multicast::cluster"
-            " cta_group::1 cta_group::2",
-        ),
-        row(
-            "cp",
-            _store,
-            needs="async bulk tensor global shared::cta bulk_group",
-            takes=_DIMENSIONS,
-        ),
-        row(
-            "cp",
-            _store,
-            needs="reduce async bulk tensor global shared::cta bulk_group",
-            takes=f"{_DIMENSIONS} {_OPERATIONS}",
-        ),
-        row("cp", _prefetch, needs="async bulk prefetch tensor L2 global", takes=_DIMENSIONS),
+_TRIED_OF_IM2COL = {
+    "cp.async.bulk.global.im2col.mbarrier::complete_tx::bytes.tensor": "3d 4d 5d shared::cluster",
+    "cp.async.bulk.bulk_group.global.im2col_no_offs.shared::cta.tensor": "3d 4d 5d",
+    "cp.async.bulk.bulk_group.global.im2col_no_offs.reduce.shared::cta.tensor": (
+        "3d 4d 5d add min max xor"
     ),
-    COPIES_ON_H200,
-    _TRIED,
+}
+ROWS: tuple[Row, ...] = (
+    *partly(
+        (
+            row("cp", _load, needs=_LOAD, takes=f"{_DIMENSIONS} {_LOADS_TAKE}"),
+            row("cp", _store, needs=_STORE, takes=_DIMENSIONS),
+            row("cp", _store, needs=f"reduce {_STORE}", takes=f"{_DIMENSIONS} {_OPERATIONS}"),
+            row("cp", _prefetch, needs=_PREFETCH, takes=_DIMENSIONS),
+        ),
+        COPIES_ON_H200,
+        _TRIED,
+    ),
+    *partly(
+        (
+            row("cp", _load, needs=f"{_LOAD} im2col", takes=f"{_OF_IM2COL} {_LOADS_TAKE}"),
+            row("cp", _store, needs=f"{_STORE} im2col_no_offs", takes=_OF_IM2COL),
+            row(
+                "cp",
+                _store,
+                needs=f"reduce {_STORE} im2col_no_offs",
+                takes=f"{_OF_IM2COL} {_OPERATIONS}",
+            ),
+            row("cp", _prefetch, needs=f"{_PREFETCH} im2col", takes=_OF_IM2COL),
+        ),
+        IM2COL_ON_H100,
+        _TRIED_OF_IM2COL,
+    ),
 )

@@ -15,7 +15,8 @@ from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.state_spaces import Arena
 from kernelrig.emu.numerics.arrays import U32, U64, Array, Mask
-from kernelrig.emu.tensor.tensor_map import IMAGE_ALIGNMENT, IMAGE_BYTES, edited
+from kernelrig.emu.tensor.map_fields import IMAGE_ALIGNMENT, IMAGE_BYTES
+from kernelrig.emu.tensor.map_image import edited
 from kernelrig.ptx import Instruction, Integer
 
 _ORDINAL = ("box_dim", "global_dim", "global_stride", "element_stride")

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from kernelrig.emu.launch.element_types import encoded
-from kernelrig.emu.tensor.tensor_map import IMAGE_BYTES
+from kernelrig.emu.tensor.map_fields import IMAGE_BYTES
 from kernelrig.errors import ConfigError
 from kernelrig.ptx import Function
 

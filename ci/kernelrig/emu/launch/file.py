@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from kernelrig.emu.launch.arguments import Argument, argument_complaints
 from kernelrig.emu.launch.element_types import DTYPES
@@ -20,6 +20,7 @@ Dtype = Literal[
     "e4m3", "e5m2", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64",
     "f16", "bf16", "f32", "f64",
 ]  # fmt: skip
+MapDtype = Dtype | Literal["b4x16", "b4x16_p64", "b6x16_p32"]
 SwizzleName = Literal[
     "none", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B",
 ]  # fmt: skip
@@ -38,6 +39,8 @@ MAX_ENTRIES = 4096
 """Of each list and mapping: the parameters of a kernel have no more bytes."""
 MAX_DIMENSIONS = 32
 MAX_DYNAMIC_SMEM = 232448
+IM2COL_SCHEMA = 3
+"""The first with maps of im2col, of files of one launch and of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class MapEntry:
     """cuTensorMapEncodeTiled's arguments: `dims` and `box` fastest first."""
 
     buffer: str
-    dtype: Dtype | Literal["b4x16", "b4x16_p64", "b6x16_p32"]
+    dtype: MapDtype
     dims: tuple[int, ...]
     strides_bytes: tuple[int, ...]
     box: tuple[int, ...]
@@ -79,6 +82,29 @@ class MapEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Im2colEntry:
+    """cuTensorMapEncodeIm2col's arguments: `dims` and the corners fastest first."""
+
+    buffer: str
+    dtype: MapDtype
+    dims: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    lower_corner: tuple[int, ...]
+    upper_corner: tuple[int, ...]
+    channels_per_pixel: int
+    pixels_per_column: int
+    element_strides: tuple[int, ...]
+    interleave: Literal["none", "16B", "32B"] = "none"
+    swizzle: SwizzleName = "none"
+    l2_promotion: Literal["none", "64B", "128B", "256B"] = "none"
+    oob_fill: Literal["zeros", "nan"] = "zeros"
+    offset_bytes: int = 0  # in the buffer
+
+
+AnyMapEntry = MapEntry | Im2colEntry
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectEntry:
     path: str
     max_abs: float = 0.0
@@ -87,11 +113,11 @@ class ExpectEntry:
 
 @dataclass(frozen=True, slots=True)
 class LaunchEntry:
-    """The whole file. Schema 2 added the two layouts, which are optional. `severities` are of rules
-    of the emulator's table (severities.py), by name.
+    """The whole file. Schema 2 added the two layouts, schema 3 maps of im2col; all are optional.
+    `severities` are of rules of the emulator's table (severities.py), by name.
     """
 
-    schema: Literal[1, 2]
+    schema: Literal[1, 2, 3]
     entry: str
     grid: Triple
     block: Triple
@@ -105,6 +131,12 @@ class LaunchEntry:
     shared_layout: tuple[SharedEntry, ...] = ()
     tensor_layout: tuple[TensorEntry, ...] = ()
     severities: dict[str, Literal["error", "warning", "off"]] = field(default_factory=dict)
+    im2col_maps: dict[str, Im2colEntry] = field(default_factory=dict)
+
+    @property
+    def maps(self) -> dict[str, AnyMapEntry]:
+        """The tensor maps of both modes, which share their names."""
+        return {**self.tensor_maps, **self.im2col_maps}
 
 
 def read_launch(path: Path, *, large: bool = False) -> LaunchEntry:
@@ -152,6 +184,7 @@ def _complaints(launch: LaunchEntry, *, large: bool) -> list[str]:
         "buffers",
         "args",
         "tensor_maps",
+        "im2col_maps",
         "expect",
         "shared_layout",
         "tensor_layout",
@@ -173,7 +206,7 @@ def _complaints(launch: LaunchEntry, *, large: bool) -> list[str]:
             f"the buffers have {total} bytes together, at most {allowed}{_advice(large=large)}"
         )
     most = LARGE_BUFFER_BYTES if large else MAX_BUFFER_BYTES
-    said += map_complaints(launch.tensor_maps, launch.buffers, most)
+    said += map_complaints(launch, most)
     for name in launch.expect:
         if name not in launch.buffers:
             said.append(f"'expect' names buffer {name!r}, which is not there")
@@ -181,16 +214,33 @@ def _complaints(launch: LaunchEntry, *, large: bool) -> list[str]:
         said.append("'shared_layout' and 'tensor_layout' need \"schema\": 2")
     said += layout_errors(launch.shared_layout, launch.tensor_layout, launch.dynamic_smem_bytes)
     for number, argument in enumerate(launch.args, 1):
-        said += argument_complaints(number, argument, launch.buffers, launch.tensor_maps, most)
+        said += argument_complaints(number, argument, launch.buffers, launch.maps, most)
     return said
 
 
-def map_complaints(
-    maps: Mapping[str, MapEntry], buffers: Container[str], most: int
-) -> Iterator[str]:
+class MapsOfFile(Protocol):
+    """A launch file, of one launch or of several."""
+
+    @property
+    def schema(self) -> int: ...
+    @property
+    def buffers(self) -> Mapping[str, object]: ...
+    @property
+    def tensor_maps(self) -> dict[str, MapEntry]: ...
+    @property
+    def im2col_maps(self) -> dict[str, Im2colEntry]: ...
+    @property
+    def maps(self) -> dict[str, AnyMapEntry]: ...
+
+
+def map_complaints(of: MapsOfFile, most: int) -> Iterator[str]:
     """Yield what is wrong with the places of tensor maps; offsets are at most `most`."""
-    for name, mapped in maps.items():
-        if mapped.buffer not in buffers:
+    if of.im2col_maps and of.schema < IM2COL_SCHEMA:
+        yield f"'im2col_maps' need \"schema\": {IM2COL_SCHEMA}"
+    for name in of.tensor_maps.keys() & of.im2col_maps.keys():
+        yield f"tensor map {name!r} is in 'tensor_maps' and in 'im2col_maps'"
+    for name, mapped in of.maps.items():
+        if mapped.buffer not in of.buffers:
             yield f"tensor map {name!r} names buffer {mapped.buffer!r}, which is not there"
         if not 0 <= mapped.offset_bytes <= most:
             yield f"tensor map {name!r}: 'offset_bytes' is no number from 0 to {most}"

@@ -16,6 +16,7 @@ from kernelrig.emu.launch.arguments import Places, argument_values
 from kernelrig.emu.launch.bind import Buffer, Kernel, Layout, bind
 from kernelrig.emu.launch.element_types import DTYPES, encoded
 from kernelrig.emu.launch.file import (
+    AnyMapEntry,
     BufferEntry,
     LaunchEntry,
     MapEntry,
@@ -26,6 +27,8 @@ from kernelrig.emu.machine.instruction_table import Unsupported
 from kernelrig.emu.machine.machine_state import Geometry
 from kernelrig.emu.machine.region_names import Shape
 from kernelrig.emu.numerics.arrays import Array
+from kernelrig.emu.tensor.im2col_map import Im2colMap
+from kernelrig.emu.tensor.map_image import AnyMap
 from kernelrig.emu.tensor.tensor_map import TensorMap
 from kernelrig.errors import ConfigError
 from kernelrig.files.regular_file import open_regular, read_regular
@@ -260,10 +263,10 @@ def read_array(file: Path, sha256: str | None = None) -> Array:
 
 def _places(entry: LaunchEntry, kernel: Kernel, file: str) -> Places:
     addresses = {name: made.address for name, made in kernel.buffers.items()}
-    return Places(addresses, lambda name: map_image(name, entry.tensor_maps[name], addresses, file))
+    return Places(addresses, lambda name: map_image(name, entry.maps[name], addresses, file))
 
 
-def map_image(name: str, entry: MapEntry, addresses: Mapping[str, int], file: str) -> bytes:
+def map_image(name: str, entry: AnyMapEntry, addresses: Mapping[str, int], file: str) -> bytes:
     """Return the bytes of a tensor map; ConfigError for one that CUDA would not take."""
     mapped = _tensor_map(entry, addresses)
     if errors := mapped.errors():
@@ -271,16 +274,18 @@ def map_image(name: str, entry: MapEntry, addresses: Mapping[str, int], file: st
     return mapped.image()
 
 
-def _tensor_map(entry: MapEntry, addresses: Mapping[str, int]) -> TensorMap:
-    return TensorMap(
-        entry.dtype,
-        addresses[entry.buffer] + entry.offset_bytes,
-        entry.dims,
-        entry.strides_bytes,
-        entry.box,
+def _tensor_map(entry: AnyMapEntry, addresses: Mapping[str, int]) -> AnyMap:
+    address = addresses[entry.buffer] + entry.offset_bytes
+    first = (entry.dtype, address, entry.dims, entry.strides_bytes)
+    behind = (entry.interleave, entry.swizzle, entry.l2_promotion, entry.oob_fill)
+    if isinstance(entry, MapEntry):
+        return TensorMap(*first, entry.box, entry.element_strides, *behind)
+    return Im2colMap(
+        *first,
+        entry.lower_corner,
+        entry.upper_corner,
+        entry.channels_per_pixel,
+        entry.pixels_per_column,
         entry.element_strides,
-        entry.interleave,
-        entry.swizzle,
-        entry.l2_promotion,
-        entry.oob_fill,
+        *behind,
     )

@@ -1,7 +1,7 @@
 """A file of launches in sequence, as `kernelrig record` writes it: read strictly.
 
-It is a launch file of schema 2 with the key `launches`. Buffers lie where the file says, so that
-pointers in memory and in arguments hold what they held.
+It is a launch file of schema 2 or, with maps of im2col, 3, that has the key `launches`. Buffers lie
+where the file says, so that pointers in memory and in arguments hold what they held.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from kernelrig.emu.launch.file import (
     MAX_DIMENSIONS,
     MAX_DYNAMIC_SMEM,
     MAX_ENTRIES,
+    AnyMapEntry,
     BufferEntry,
+    Im2colEntry,
     MapEntry,
     Triple,
     fill_complaints,
@@ -29,7 +31,7 @@ from kernelrig.emu.launch.file import (
     read_json,
 )
 from kernelrig.emu.machine.state_spaces import GAP_BYTES, GLOBAL_BASE
-from kernelrig.emu.tensor.tensor_map import IMAGE_BYTES
+from kernelrig.emu.tensor.map_fields import IMAGE_BYTES
 from kernelrig.errors import ConfigError
 from kernelrig.files.validation import convert
 
@@ -136,7 +138,7 @@ class LaunchSequence:
     `schedules` of `seed`.
     """
 
-    schema: Literal[2]
+    schema: Literal[2, 3]
     launches: tuple[SequenceLaunch, ...]
     modules: dict[str, SequenceModule]
     buffers: dict[str, SequenceBuffer] = field(default_factory=dict)
@@ -145,6 +147,12 @@ class LaunchSequence:
     source: str = ""
     schedules: int = 0
     seed: int = 0
+    im2col_maps: dict[str, Im2colEntry] = field(default_factory=dict)
+
+    @property
+    def maps(self) -> dict[str, AnyMapEntry]:
+        """The tensor maps of both modes, which share their names."""
+        return {**self.tensor_maps, **self.im2col_maps}
 
 
 def read_sequence(path: Path) -> LaunchSequence:
@@ -163,7 +171,7 @@ def read_sequence(path: Path) -> LaunchSequence:
 
 
 def _complaints(sequence: LaunchSequence) -> Iterator[str]:
-    for key in ("launches", "modules", "buffers", "tensor_maps", "severities"):
+    for key in ("launches", "modules", "buffers", "tensor_maps", "im2col_maps", "severities"):
         if len(getattr(sequence, key)) > MAX_ENTRIES:
             yield f"{key!r} has {len(getattr(sequence, key))} entries, at most {MAX_ENTRIES}"
             return
@@ -181,7 +189,7 @@ def _complaints(sequence: LaunchSequence) -> Iterator[str]:
     )
     if filled > MAX_BUFFERS_BYTES:
         yield f"the buffers are filled with {filled} bytes together, at most {MAX_BUFFERS_BYTES}"
-    yield from map_complaints(sequence.tensor_maps, sequence.buffers, MAX_OFFSET)
+    yield from map_complaints(sequence, MAX_OFFSET)
     for name, module in sequence.modules.items():
         if len(module.variables) > MAX_ENTRIES:
             yield f"module {name!r} has over {MAX_ENTRIES} variables"
@@ -208,7 +216,7 @@ def _buffer_complaints(sequence: LaunchSequence, buffer: SequenceBuffer) -> Iter
             yield f"'tensor_maps' has {offset!r}, which is no offset in bytes"
         elif int(offset) > buffer.size - IMAGE_BYTES:
             yield f"a tensor map does not fit behind offset {offset}"
-        if name not in sequence.tensor_maps:
+        if name not in sequence.maps:
             yield f"names tensor map {name!r}, which is not there"
     yield from _address_complaints(buffer)
 
@@ -261,5 +269,5 @@ def _launch_complaints(sequence: LaunchSequence, launch: SequenceLaunch) -> Iter
         yield from _content_complaints(contents)
     for number, argument in enumerate(launch.args, 1):
         yield from argument_complaints(
-            number, argument, sequence.buffers, sequence.tensor_maps, MAX_OFFSET
+            number, argument, sequence.buffers, sequence.maps, MAX_OFFSET
         )

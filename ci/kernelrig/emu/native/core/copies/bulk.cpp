@@ -128,25 +128,33 @@ struct Issuer {
   }
 };
 
+// How a copy asks for a box: how many coordinates, whether by im2col, and where the operands of its
+// offsets are; null for none.
+struct Mode {
+  int rank;
+  bool im2col;
+  const Operand* offsets;
+};
+
 // Decode the map at an address, and what of its box at the coordinates is there; false where
 // something is at fault.
-bool box_of(Sync& sync, Context& context, const Issuer& issuer, const Operand* operands, int rank,
-            bool write, Copy& copy) {
+bool box_of(Sync& sync, Context& context, const Issuer& issuer, const Operand* operands,
+            const Mode& mode, bool write, Copy& copy) {
   const int64_t at = sync.in_global(issuer.value<int64_t>(context, operands[0]), MAP_BYTES,
                                     IMAGE_ALIGNMENT, false);
   if (at < 0)
     return false;
   copy.map = sync.maps.find(sync.memory.bytes[GLOBAL] + at);
-  if (!copy.map || copy.map->rank != rank || copy.map->interleaved)
+  if (!copy.map || copy.map->rank != mode.rank || copy.map->im2col != mode.im2col ||
+      copy.map->interleaved)
     return false;
-  int32_t corner[RANKS];
-  for (int d = 0; d < rank; d++) {
+  int32_t corner[RANKS], offsets[CORNERS] = {};
+  for (int d = 0; d < mode.rank; d++)
     corner[d] = issuer.value<int32_t>(context, operands[1 + d]);
-    if (write && corner[d] < 0)
-      return false;
-  }
-  if (int64_t(corner[0]) * copy.map->element_bytes % CHUNK ||
-      !clip(*copy.map, corner, copy.map->address - GLOBAL_BASE, copy.clip))
+  for (int d = 0; mode.offsets && d < mode.rank - 2; d++)
+    offsets[d] = issuer.value<uint16_t>(context, mode.offsets[d]);
+  if (!is_taken(*copy.map, corner, offsets, write) ||
+      !clip(*copy.map, corner, offsets, copy.map->address - GLOBAL_BASE, copy.clip))
     return false;
   copy.size = copy.map->box_bytes;
   return copy.clip.empty || sync.in_global(copy.clip.start + GLOBAL_BASE,
@@ -216,21 +224,23 @@ void issue(Sync& sync, const Instruction& instruction, const Issuer& issuer,
     sync.add(BULK_GROUPS, issuer.row.warp, Mask(1) << issuer.lane, *op);
 }
 
-// Operands: destination, mbarrier, map, coordinates, CTAs of a multicast. Immediates: the rank,
-// .cta_group::2, a multicast, shared::cluster.
+// Operands: destination, mbarrier, map, coordinates, offsets of im2col, CTAs of a multicast.
+// Immediates: the rank, .cta_group::2, a multicast, shared::cluster, .im2col.
 Result tensor_load(Context& context, const Instruction& instruction) {
   Sync* sync = sync_of(context);
   if (!sync)
     return FALLBACK;
   const int rank = int(instruction.immediates[0]);
   const bool pair = instruction.immediates[1], multicast = instruction.immediates[2];
-  const bool cluster = instruction.immediates[3];
+  const bool cluster = instruction.immediates[3], im2col = instruction.immediates[4];
   const Operand* operands = instruction.operands;
+  const Operand* behind = operands + 3 + rank;
+  const Mode mode{rank, im2col, im2col ? behind : nullptr};
   return start_all(
       context,
       [&](const Issuer& issuer, Copy& copy) {
         const int warp = issuer.row.warp;
-        if (!box_of(*sync, context, issuer, operands + 2, rank, false, copy))
+        if (!box_of(*sync, context, issuer, operands + 2, mode, false, copy))
           return false;
         const int64_t target =
             sync->in_shared(warp, issuer.value<int64_t>(context, operands[0]),
@@ -238,7 +248,7 @@ Result tensor_load(Context& context, const Instruction& instruction) {
         const int64_t barrier =
             sync->in_shared(warp, issuer.value<int64_t>(context, operands[1]), 8, 8, cluster);
         const int64_t ctas =
-            multicast ? issuer.value<uint16_t>(context, operands[3 + rank]) : -1;
+            multicast ? issuer.value<uint16_t>(context, behind[im2col ? rank - 2 : 0]) : -1;
         return is_on_pattern(*sync, *copy.map, target, instruction.at) &&
                land(*sync, issuer, target, barrier, ctas, pair, copy);
       },
@@ -256,12 +266,13 @@ template <class Same> bool is_issued_again(const Context& context, Same same) {
   return false;
 }
 
-// Operands: source, map, coordinates. Immediates: the rank.
+// Operands: source, map, coordinates. Immediates: the rank, .im2col_no_offs.
 Result tensor_store(Context& context, const Instruction& instruction) {
   Sync* sync = sync_of(context);
   if (!sync)
     return FALLBACK;
   const int rank = int(instruction.immediates[0]);
+  const Mode mode{rank, bool(instruction.immediates[1]), nullptr};
   const Operand* operands = instruction.operands;
   const auto same = [&](const Issuer& one, const Issuer& other) {
     const auto equal = [&](auto zero, Operand operand) {
@@ -278,7 +289,7 @@ Result tensor_store(Context& context, const Instruction& instruction) {
   return start_all(
       context,
       [&](const Issuer& issuer, Copy& copy) {
-        if (!box_of(*sync, context, issuer, operands + 1, rank, true, copy))
+        if (!box_of(*sync, context, issuer, operands + 1, mode, true, copy))
           return false;
         copy.from = sync->in_shared(issuer.row.warp, issuer.value<int64_t>(context, operands[0]),
                                     copy.map->shared_bytes, SHARED_ALIGNMENT, false);
@@ -287,16 +298,20 @@ Result tensor_store(Context& context, const Instruction& instruction) {
       [&](const Issuer& issuer, auto& copy) { issue(*sync, instruction, issuer, copy, true); });
 }
 
-// Operands: map, coordinates. Immediates: the rank. It brings nothing that a program can see.
+// Operands: map, coordinates, offsets of im2col. Immediates: the rank, .im2col. It brings nothing
+// that a program can see.
 Result tensor_prefetch(Context& context, const Instruction& instruction) {
   Sync* sync = sync_of(context);
   if (!sync)
     return FALLBACK;
+  const int rank = int(instruction.immediates[0]);
+  const bool im2col = instruction.immediates[1];
+  const Mode mode{rank, im2col, im2col ? instruction.operands + 1 + rank : nullptr};
   Copy copy;
   for (int n = 0; n < context.count; n++)
     for (Mask left = context.rows[n].lanes; left; left &= left - 1)
       if (!box_of(*sync, context, {context.rows[n], __builtin_ctz(left)}, instruction.operands,
-                  int(instruction.immediates[0]), false, copy))
+                  mode, false, copy))
         return FALLBACK;
   return CONTINUE;
 }

@@ -2,7 +2,8 @@
 // move bytes.
 //
 // How it works. A map is decoded once from its 128 bytes (`Maps`). A box at some coordinates is a
-// `Clip`: what of it lies in the tensor. `load` makes a whole box of bytes, those out of bounds
+// `Clip`: what of it lies in the tensor. The box of a map of im2col is a column: its rows are the
+// pixels that the map walks through (tensor.im2col_map). `load` makes a whole box of bytes, those out of bounds
 // filled in; `store` writes what is in bounds. In shared memory a box lies in chunks of 16 bytes,
 // which the swizzle permutes by their absolute address.
 #pragma once
@@ -17,6 +18,7 @@ constexpr int MAP_BYTES = 128;
 constexpr int CHUNK = 16;
 constexpr int64_t LINE = 128;  // bytes whose chunks a swizzle permutes alike
 constexpr int RANKS = 5;
+constexpr int CORNERS = 3;  // dimensions of the largest bounding box
 
 struct TensorMap {
   int rank;
@@ -25,28 +27,44 @@ struct TensorMap {
   int atom;     // bytes that it keeps together
   bool flips;   // the halves of each chunk change places in odd lines
   bool interleaved;
+  bool im2col;
   bool nan;  // what is out of bounds is NaN, not zero
   int64_t address;
   // By dimension, the fastest first: elements of the tensor, bytes from one to the next, elements
   // from one of a box to its next, elements of a box.
+  // Of im2col the elements of a box are channels and pixels, and the bounding box of the second
+  // dimension on goes from `lower` to `last`.
   int64_t dims[RANKS], pitches[RANKS], steps[RANKS], counts[RANKS];
+  int box_rank;  // dimensions of a box
+  int64_t lower[CORNERS], last[CORNERS];
   int64_t box_bytes, row_bytes, shared_bytes;
   bool dense;  // a box leaves nothing out of the shared memory that it needs
 };
 
-// A part of a box: from element `low`, `shape` elements. `start` is the flat byte of its first.
+// A pixel of a column: its place in it, and the flat byte of its first channel.
+struct Pixel {
+  int64_t number, flat;
+};
+
+// A part of a box: from element `low`, `shape` elements. `start` is the flat byte of its first. Of a
+// column `shape` has the channels and how many pixels, which are `pixels`.
 struct Clip {
   int64_t low[RANKS], shape[RANKS];
   int64_t start;
   bool empty;
+  std::vector<Pixel> pixels;
 };
 
 // Decode 128 bytes; false where they are no map, or one that only Python looks at.
 bool decode(const uint8_t* image, TensorMap& into);
 
-// What of the box at those coordinates lies in the tensor, which begins at the flat byte `base`.
-// False where its position is no number of 64 bits.
-bool clip(const TensorMap& map, const int32_t* corner, int64_t base, Clip& into);
+// Whether hardware takes a copy that starts there.
+bool is_taken(const TensorMap& map, const int32_t* corner, const int32_t* offsets, bool write);
+
+// What of the box at those coordinates lies in the tensor, which begins at the flat byte `base`;
+// `offsets` are of im2col. False where its position is no number of 64 bits.
+bool clip(const TensorMap& map, const int32_t* corner, const int32_t* offsets, int64_t base,
+          Clip& into);
 
 // The bytes from the first to the last of a clip that is not empty.
 int64_t extent(const TensorMap& map, const Clip& clip);

@@ -53,6 +53,7 @@ PROGRAMS = [
     ("tiles", (), "sm_90a"),
     ("tiles", ("symbols",), "sm_90a"),
     ("tiles", ("empty",), "sm_90a"),
+    ("im2col", (), "sm_90a"),
 ]
 
 

@@ -38,7 +38,7 @@ def test_a_function_that_is_asked_for_by_name_is_given_or_its_lack_is_said_once(
     assert [(note.kind, note.text) for note in ran.run.notes] == [
         (Noted.FAILED_CALL, f"{call} gave no {name}, which is not emulated")
         for call, name in (
-            ("cudaGetDriverEntryPointByVersion", "cuTensorMapEncodeIm2col"),
+            ("cudaGetDriverEntryPointByVersion", "cuTensorMapEncodeIm2colWide"),
             ("cudaGetDriverEntryPointByVersion", "malloc"),
             ("cuGetProcAddress", "cuMulticastCreate"),
         )

@@ -17,7 +17,7 @@ _LAUNCH = struct.Struct("<I3I3I3III2Q")
 _NOTE = struct.Struct("<IIQQ2Q")
 _FUNCTION = struct.Struct("<Iiiiii3i3iiiII")
 _ALLOCATE = struct.Struct("<QI2Q")
-_TENSOR_MAP = struct.Struct("<IIQ5Q5Q5I5I4I2Q")
+_TENSOR_MAP = struct.Struct("<IIIQ5Q5Q5I5I3i3i2I4I2Q")
 
 Triple = tuple[int, int, int]
 Callers = tuple[int, int]
@@ -84,8 +84,20 @@ class NoteMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnMessage:
+    """What cuTensorMapEncodeIm2col is given in place of a box."""
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    channels: int
+    pixels: int
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMapMessage:
-    """The arguments of cuTensorMapEncodeTiled, its enumerations as numbers of cuda.h."""
+    """The arguments of cuTensorMapEncodeTiled, which has a `box`, or of cuTensorMapEncodeIm2col,
+    which has a `column`; enumerations are numbers of cuda.h.
+    """
 
     type: int
     address: int
@@ -98,6 +110,11 @@ class TensorMapMessage:
     promotion: int
     fill: int
     callers: Callers
+    column: ColumnMessage | None = None
+
+    @property
+    def call(self) -> str:
+        return f"cuTensorMapEncode{'Im2col' if self.column else 'Tiled'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +217,20 @@ def read_tensor_map(body: bytes) -> TensorMapMessage:
     """Raises BrokenMessage."""
     if len(body) != _TENSOR_MAP.size:
         raise BrokenMessage
-    type_, rank, address, *rest = _TENSOR_MAP.unpack(body)
+    im2col, type_, rank, address, *rest = _TENSOR_MAP.unpack(body)
     if not 1 <= rank <= 5:
         raise BrokenMessage
     lists = [tuple(rest[5 * i : 5 * i + rank]) for i in range(4)]
-    interleave, swizzle, promotion, fill, at, behind = rest[20:]
+    corners, (channels, pixels, interleave, swizzle, promotion, fill, at, behind) = (
+        rest[20:26],
+        rest[26:],
+    )
+    of_corners = max(rank - 2, 0)
+    lower, upper = tuple(corners[:of_corners]), tuple(corners[3 : 3 + of_corners])
+    column = ColumnMessage(lower, upper, channels, pixels) if im2col else None
     return TensorMapMessage(
         type_, address, lists[0], lists[1][: rank - 1], lists[2], lists[3],
-        interleave, swizzle, promotion, fill, (at, behind),
+        interleave, swizzle, promotion, fill, (at, behind), column,
     )  # fmt: skip
 
 

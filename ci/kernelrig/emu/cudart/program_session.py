@@ -335,7 +335,7 @@ class _Session:
             errors = (e.message,)
         if errors:
             place = self._lines.place(asked.callers)
-            text = f"cuTensorMapEncodeTiled: {'; '.join(errors)}"
+            text = f"{asked.call}: {'; '.join(errors)}"
             self._keep(Note(Noted.TENSOR_MAP, _INVALID_VALUE, text, place))
             return _INVALID_VALUE, b""
         return SUCCESS, made.image()

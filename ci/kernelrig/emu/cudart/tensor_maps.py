@@ -1,10 +1,12 @@
-"""cuTensorMapEncodeTiled: from the numbers of cuda.h to a tensor map as kernels get it here."""
+"""cuTensorMapEncodeTiled and -Im2col: from numbers of cuda.h to a tensor map as kernels get it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from kernelrig.emu.cudart.messages import TensorMapMessage
+from kernelrig.emu.tensor.im2col_map import Im2colMap
+from kernelrig.emu.tensor.map_image import AnyMap
 from kernelrig.emu.tensor.packed_elements import PACKED
 from kernelrig.emu.tensor.swizzle import SWIZZLES
 from kernelrig.emu.tensor.tensor_map import TensorMap
@@ -23,7 +25,7 @@ _NEWER = 100
 CUDA_ERROR_INVALID_VALUE for each swizzle by atoms and each type under a byte that was tried."""
 
 
-def tensor_map_of(asked: TensorMapMessage) -> TensorMap:
+def tensor_map_of(asked: TensorMapMessage) -> AnyMap:
     """Return the tensor map; `errors` says what CUDA would not take of it.
 
     Raises ConfigError for a number that cuda.h does not have.
@@ -31,21 +33,22 @@ def tensor_map_of(asked: TensorMapMessage) -> TensorMap:
     types = {**dict(enumerate(ELEMENT_BYTES)), **_ALIKE, **dict(enumerate(PACKED, 13))}
     if asked.type not in types:
         raise ConfigError(f"data type {asked.type} is none of cuda.h")
-    return TensorMap(
-        types[asked.type],
-        asked.address,
-        asked.dims,
-        asked.strides,
-        asked.box,
-        asked.steps,
+    first = (types[asked.type], asked.address, asked.dims, asked.strides)
+    words = (
         _named("interleave", INTERLEAVES, asked.interleave),
         _named("swizzle", tuple(SWIZZLES), asked.swizzle),
         _named("L2 promotion", L2_PROMOTIONS, asked.promotion),
         _named("fill", OOB_FILLS, asked.fill),
     )
+    if asked.column is None:
+        return TensorMap(*first, asked.box, asked.steps, *words)
+    column = asked.column
+    return Im2colMap(
+        *first, column.lower, column.upper, column.channels, column.pixels, asked.steps, *words
+    )
 
 
-def arch_errors(made: TensorMap, arch: str) -> tuple[str, ...]:
+def arch_errors(made: AnyMap, arch: str) -> tuple[str, ...]:
     """Return what the driver of a GPU of `arch`, such as sm_90a, does not take of a tensor map."""
     if int(arch.removeprefix("sm_").rstrip("af")) >= _NEWER:
         return ()

@@ -75,8 +75,8 @@ static int by_name() {
   cudaDriverEntryPointQueryResult found[3];
   CUdriverProcAddressQueryResult asked;
   cudaGetDriverEntryPointByVersion("cuMemGetInfo", &info, 12000, 0, &found[0]);
-  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2col", &map, 12000, 0, &found[1]);
-  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2col", &map, 12000, 0, &found[1]);
+  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2colWide", &map, 12000, 0, &found[1]);
+  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2colWide", &map, 12000, 0, &found[1]);
   cudaGetDriverEntryPointByVersion("malloc", &none, 12000, 0, &found[2]);
   CUresult result = cuGetProcAddress("cuMulticastCreate", &none, 12030, 0, &asked);
   size_t left, whole;

@@ -395,26 +395,4 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                   config->numAttrs, CALLER);
   DRIVER(launch_function(function, geometry, args, extra, CALLER));
 }
-
-CUresult cuTensorMapEncodeTiled(CUtensorMap* out, CUtensorMapDataType type, cuuint32_t rank,
-                                void* address, const cuuint64_t* dims, const cuuint64_t* strides,
-                                const cuuint32_t* box, const cuuint32_t* steps,
-                                CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                                CUtensorMapL2promotion promotion,
-                                CUtensorMapFloatOOBfill fill_with) {
-  if (!out || !dims || !box || !steps || (rank > 1 && !strides) || rank < 1 || rank > 5 ||
-      reinterpret_cast<uintptr_t>(out) % 64)
-    DRIVER(CUDA_ERROR_INVALID_VALUE);
-  TensorMap asked{uint32_t(type), rank, reinterpret_cast<uint64_t>(address), {}, {}, {}, {},
-                  uint32_t(interleave), uint32_t(swizzle), uint32_t(promotion),
-                  uint32_t(fill_with), callers_of(CALLER)};
-  for (unsigned i = 0; i < rank; i++) {
-    asked.dims[i] = dims[i], asked.box[i] = box[i], asked.steps[i] = steps[i];
-    asked.strides[i] = i + 1 < rank ? strides[i] : 0;
-  }
-  Answer made = ask(Request::TENSOR_MAP, packed(asked));
-  if (!made.error && made.data.size() == sizeof *out)
-    memcpy(out, made.data.data(), sizeof *out);
-  DRIVER(made.error);
-}
 }

@@ -99,11 +99,15 @@ struct Note {
   Callers callers;
 };
 
-struct TensorMap {  // the arguments of cuTensorMapEncodeTiled; what `rank` does not reach is 0
-  uint32_t type, rank;
+// The arguments of cuTensorMapEncodeTiled or, `im2col`, cuTensorMapEncodeIm2col; what the other has,
+// or `rank` does not reach, is 0.
+struct TensorMap {
+  uint32_t im2col, type, rank;
   uint64_t address;
   uint64_t dims[5], strides[5];
   uint32_t box[5], steps[5];
+  int32_t lower[3], upper[3];
+  uint32_t channels, pixels;
   uint32_t interleave, swizzle, promotion, fill;
   Callers callers;
 };

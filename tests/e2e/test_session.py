@@ -348,6 +348,9 @@ def test_a_host_is_rented_around_the_entries(
     assert (answer.exit_code, answer.sentences) == (0, []), answer.stderr
     assert (provider.most_hosts, provider.hosts) == (1, [])
     assert config.load_remotes(project.root)["rented"].host == ""
+    result = result_of(project)
+    assert result.billed_minutes > result.minutes > 0
+    assert f"; those it rented were billed for {result.billed_minutes:.1f} min" in answer.stdout
     assert result_of(project).cost is not None
 
 

@@ -8,6 +8,8 @@ SESSION = {
         "folder": "Its folder, relative to the project.",
         "rows": "A row for each entry, in their order.",
         "why": "Why it is not complete; empty if it is.",
+        "billed_minutes": "For how long the hosts were there that it rented, from the request on.",
+        "billed_cost": "What that costs at most; null without a price.",
         "schema": "Version of the format of session.json.",
     },
     "SessionRow": {

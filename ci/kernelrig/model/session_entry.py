@@ -76,12 +76,18 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionResult:
-    """A session as far as it has got; `why` are the reasons why it is not complete."""
+    """A session as far as it has got; `why` are the reasons why it is not complete.
+
+    `billed_minutes` is for how long the hosts were there that it rented, from the request on, and
+    `billed_cost` what that costs at most; None = without a price.
+    """
 
     id: str
     folder: str
     rows: tuple[SessionRow, ...]
     why: tuple[str, ...] = ()
+    billed_minutes: float = 0.0
+    billed_cost: float | None = None
     schema: int = 1
 
     @property

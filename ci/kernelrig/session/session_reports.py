@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kernelrig.files.rundir import write_atomic
@@ -27,7 +28,17 @@ def session_result(
         rows.append(_row(planned, state, local, stopped, rows))
     why = [f"{r.name}: {r.summary}" for r in rows if r.outcome is None]
     why += [f"remote '{name}' is rented, and not given back" for name in sorted(state.rented)]
-    return SessionResult(session.name, str(SESSIONS / session.name), tuple(rows), tuple(why))
+    billed = state.billed_minutes(datetime.now(UTC))
+    prices = {r.name: r.price_per_hour for r in session.remotes}
+    costs = [m / 60 * p for name, m in billed.items() if (p := prices.get(name)) is not None]
+    return SessionResult(
+        session.name,
+        str(SESSIONS / session.name),
+        tuple(rows),
+        tuple(why),
+        round(sum(billed.values()), 3),
+        round(sum(costs), 4) if costs else None,
+    )
 
 
 def _row(
@@ -96,7 +107,7 @@ def render_session(result: SessionResult) -> str:
     """Return what a terminal shows: the verdict, a row for each entry, what is left to do."""
     rows = [_HEAD, *(_cells(row) for row in result.rows)]
     lines = [f"{_word(result)}: session {result.id}, {_counts(result)}", "", render_rows(rows), ""]
-    lines.append(f"held hosts for {result.minutes:.1f} min{_cost(result)}")
+    lines.append(_spent(result))
     lines += [f"not complete: {one_line(why)}" for why in result.why]
     lines.append(f"session: {result.folder} ({SUMMARY}, {JUNIT}, {RESULT})")
     if result.exit_code == 6:
@@ -118,8 +129,14 @@ def _verdict(row: SessionRow) -> str:
     return "not complete" if row.outcome is None else str(row.outcome)
 
 
-def _cost(result: SessionResult) -> str:
-    return "" if result.cost is None else f", cost {result.cost:.2f}"
+def _spent(result: SessionResult) -> str:
+    """Say for how long runs held hosts, and what was billed of those that the session rented."""
+    cost = "" if result.cost is None else f", cost {result.cost:.2f}"
+    said = f"held hosts for {result.minutes:.1f} min{cost}"
+    if not result.billed_minutes:
+        return said
+    price = "" if result.billed_cost is None else f", up to {result.billed_cost:.2f}"
+    return f"{said}; those it rented were billed for {result.billed_minutes:.1f} min{price}"
 
 
 def _cells(row: SessionRow) -> tuple[str, ...]:
@@ -138,7 +155,7 @@ def _markdown(result: SessionResult) -> str:
     lines = [
         f"# {_word(result)}: session {markdown(result.id)}",
         "",
-        f"{_counts(result)}; held hosts for {result.minutes:.1f} min{_cost(result)}",
+        f"{_counts(result)}; {_spent(result)}",
         "",
         f"| {' | '.join(_HEAD)} | runs |",
         "|---|---|---|---|---|---|---|",

@@ -9,8 +9,10 @@ renting, given_back   a host that this session rents
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from kernelrig.files.event_log import Event
@@ -35,8 +37,18 @@ class EntryState:
 
 @dataclass(slots=True)
 class SessionState:
+    """`rented` are the hosts that are rented, and since when; `billed` for how many seconds those
+    were that were given back, by remote.
+    """
+
     entries: dict[str, EntryState]
-    rented: set[str] = field(default_factory=set)
+    rented: dict[str, datetime] = field(default_factory=dict)
+    billed: Counter[str] = field(default_factory=Counter)
+
+    def billed_minutes(self, now: datetime) -> dict[str, float]:
+        """Return for how long each remote was rented for this session, until now if it still is."""
+        seconds = self.billed + Counter({n: _seconds(s, now) for n, s in self.rented.items()})
+        return {name: s / 60 for name, s in seconds.items()}
 
     @property
     def minutes(self) -> float:
@@ -53,13 +65,19 @@ def read_state(events: Iterable[Event], inputs: Mapping[str, str]) -> SessionSta
     for event in events:
         kind = event["event"]
         if kind == "renting":
-            state.rented.add(str(event["remote"]))
+            since = datetime.fromisoformat(str(event["utc"]))
+            state.rented.setdefault(str(event["remote"]), since)
         elif kind == "given_back":
-            state.rented.discard(str(event["remote"]))
+            name, until = str(event["remote"]), datetime.fromisoformat(str(event["utc"]))
+            state.billed[name] += _seconds(state.rented.pop(name, until), until)
         elif kind in ("begun", "run", "ended", "left", "again"):
             name = str(event["entry"])
             _note(state.entries[name], event, inputs[name])
     return state
+
+
+def _seconds(since: datetime, until: datetime) -> int:
+    return max(0, round((until - since).total_seconds()))
 
 
 def _note(entry: EntryState, event: Event, inputs: str) -> None:

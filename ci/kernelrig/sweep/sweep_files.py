@@ -123,16 +123,25 @@ def _counts(result: SweepResult) -> str:
     refused = sum(r.outcome is Outcome.SKIP for r in result.rows)
     wrong = sum(r.outcome in (Outcome.FAIL, Outcome.ERROR) for r in result.rows)
     pending = sum(r.phase is SweepPhase.PENDING for r in result.rows)
+    unseen = sum(_only_built(r) for r in result.rows)
     early = sum(phases[p] for p in (SweepPhase.EMULATED, SweepPhase.BUILT, SweepPhase.VERIFIED))
+    early -= unseen
     said = [
         f"{len(result.rows)} sets",
         f"{phases[SweepPhase.TIMED]} timed" if result.remote else "",
         f"{early} right so far, not timed" if early else "",
+        f"{unseen} built, not run yet" if unseen else "",
         f"{refused} refused by a static assert" if refused else "",
         f"{wrong} did not pass" if wrong else "",
         f"{pending} not tried yet" if pending else "",
     ]
     return ", ".join(filter(None, said))
+
+
+def _only_built(row: SweepRow) -> bool:
+    """Return whether nothing of a set was run or emulated: it is not known to be right."""
+    built = row.phase is SweepPhase.BUILT and row.outcome is Outcome.PASS
+    return built and "emulated" not in row.facts
 
 
 def _effects(result: SweepResult) -> list[str]:

@@ -40,7 +40,7 @@ def by_agent(stages: list[Stage], took: dict[str, float], gpus: int) -> float:
         for i, s in enumerate(stages)
     ]
     job = job_record("run", jobs, stage_gpus=[f"GPU-{n}" for n in range(gpus)])
-    runner: Any = SimpleNamespace(job=job, why_not=lambda _: "")
+    runner: Any = SimpleNamespace(job=job, why_not=lambda _: "", why_left_out=lambda _: "")
     return InTime(runner).seconds(took)
 
 

@@ -154,7 +154,8 @@ class NativeRaces(CoreObserver):
     def in_turn(
         self, batch: WarpBatch, mask: Mask, turns: list[int] | None, observed: bool
     ) -> None:
-        self._turns = None if turns is None else np.array(turns, np.int32)
+        # Those that observe nothing take nothing: what they leave is the same in any order.
+        self._turns = np.array(turns, np.int32) if turns is not None and observed else None
         self._observed = observed
 
     def accessed(

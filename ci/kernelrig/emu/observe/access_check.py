@@ -73,7 +73,8 @@ class AccessCheck(Hooks):
     def in_turn(
         self, batch: WarpBatch, mask: Mask, turns: list[int] | None, observed: bool
     ) -> None:
-        self._turns, self._observed = turns, observed
+        # Those that observe nothing take nothing: what they leave is the same in any order.
+        self._turns, self._observed = turns if observed else None, observed
 
     def accessed(
         self,

@@ -41,7 +41,8 @@ class AtomicChains:
         """Lanes of a warp used a variable by an atomic, which has observed those before, or not."""
         chain = self._chains.setdefault(flat, Chain())
         if not observed:
-            chain.blind |= chain.last is not None and not self._knows(warp, lanes, chain.last)
+            others = chain.last is not None and not self._knows(warp, lanes, chain.last)
+            chain.blind |= others or lanes.bit_count() > 1
         else:
             chain.blind = False
         chain.last = None if chain.blind else (warp, lanes, warp.time)

@@ -146,18 +146,19 @@ template <class T, class Operation> Result atomic(Context& context, const Instru
       pool[chosen] = pool[left - 1];
     }
   };
-  thread_local std::vector<int32_t> places;
-  places.clear();
-  if (drawn) {
+  if (drawn)
     draw();
+  access.observed = false;  // where nothing is, it is a red (PTX ISA 8.2)
+  for (int n = 0; instruction.outs && n < elements; n++)
+    access.observed |= instruction.operands[n] != NO_RESULT;
+  thread_local std::vector<int32_t> places;
+  if (drawn && access.observed) {  // else they take nothing, and leave the same in any order
+    places.clear();
     for (const Taking& one : turns)
       places.push_back(one.row * LANES + one.lane);
     access.turns = places.data();
     access.turn_count = places.size();
   }
-  access.observed = false;  // where nothing is, it is a red (PTX ISA 8.2)
-  for (int n = 0; instruction.outs && n < elements; n++)
-    access.observed |= instruction.operands[n] != NO_RESULT;
   memory.observe(access);
 
   uint8_t* bytes = memory.bytes[access.arena];

@@ -16,7 +16,7 @@ class AtomicChains {
     if (observed)
       chain.blind = false;
     else
-      chain.blind |= chain.last.warp && !knows(warp, lanes, chain.last);
+      chain.blind |= (chain.last.warp && !knows(warp, lanes, chain.last)) || lanes & (lanes - 1);
     chain.last = chain.blind ? Use{} : Use{&warp, lanes, warp.time};
   }
   // A strong store, which observes nothing, wrote the variable.

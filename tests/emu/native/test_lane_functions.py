@@ -252,7 +252,7 @@ NOT_NATIVE = {
     *(f"{op}.bf16{x2}" for op in ("ex2.approx.ftz", "tanh.approx") for x2 in ("", "x2")),
     "add.cc.u32", "add.cc.u64", "addc.u32", "addc.u64", "addc.cc.u32", "sub.cc.u32", "subc.u32",
     "subc.cc.u32", "mad.lo.cc.u32", "madc.hi.u32",
-    "trap", "brkpt", "isspacep.shared",
+    "trap", "brkpt", "isspacep.shared", "setmaxnreg.inc.sync.aligned.u32",
 }  # fmt: skip
 """What is left to the Python step: f64 in other modes than to nearest, the functions that NumPy
 approximates, the carry flag, and what ends, calls or asks for more of the machine.

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernelrig.emu.isa._forms import expect
 from kernelrig.emu.machine.device_heap import device_heap
 from kernelrig.emu.machine.device_text import ReadBytes, c_string, printed
-from kernelrig.emu.machine.instruction_table import Native, Read, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import (
+    Blocked,
+    Native,
+    Read,
+    Step,
+    Unsupported,
+    row,
+)
 from kernelrig.emu.machine.machine_state import Dimensions, WarpBatch
 from kernelrig.emu.machine.recursion_stack import STACK_BYTES, STACK_OVERFLOW
+from kernelrig.emu.machine.register_pool import RegisterPool
 from kernelrig.emu.machine.thread_memory import MemorySemantics, reader, store
 from kernelrig.emu.numerics.arrays import I64, LANES, U32, Array, Mask
-from kernelrig.ptx import Arguments, Instruction, Operand, Symbol
+from kernelrig.ptx import Arguments, Instruction, Integer, Operand, Symbol
 
 _ASSERTS = frozenset({"__assert_fail", "__assertfail"})
 _PRINTF = "vprintf"
@@ -183,6 +192,25 @@ def _nothing(*, stop: bool = False) -> Step:
     return Step(lambda batch, mask, *_: None, effect=True, stop=stop, native=Native("nothing"))
 
 
+def _setmaxnreg(i: Instruction) -> Step:
+    """Give registers back, or wait for more: all warps of a warpgroup do."""
+    (count,) = expect(i, 1)
+    if not isinstance(count, Integer) or count.value % 8 or not 24 <= count.value <= 256:
+        raise Unsupported(f"{i.mnemonic} takes 24 to 256 registers, a multiple of 8")
+    if len(i.flags & {"inc", "dec"}) != 1:
+        raise Unsupported(f"{i.mnemonic} needs .inc or .dec")
+    registers, grows = count.value, "inc" in i.flags
+
+    def ready(batch: WarpBatch, mask: Mask) -> Blocked | None:
+        return batch.machine.part(RegisterPool).may_grow(batch, mask, registers)
+
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        batch.machine.part(RegisterPool).change(batch, mask, registers, grows=grows)
+
+    waits = ready if grows else None
+    return Step(run, effect=True, stop=True, ready=waits, collective="warp")
+
+
 def _sleep(instruction: Instruction) -> Step:
     """As long as the first thread says."""
     duration: Operand = instruction.operands[0]
@@ -201,5 +229,5 @@ ROWS = (
     row("call", _call, takes="uni"),
     row("nanosleep", _sleep, takes="u32"),
     row("pmevent", lambda _: _nothing(), takes="mask"),
-    row("setmaxnreg", lambda _: _nothing(stop=True), takes="inc dec sync aligned u32"),
+    row("setmaxnreg", _setmaxnreg, "sync aligned u32", "inc dec"),
 )

@@ -26,6 +26,36 @@ EMULATED_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "setmaxnreg-without-registers",
+        "9.7.20.5",
+        "a setmaxnreg.inc finds the registers that it asks for, given back by setmaxnreg.dec",
+        "it waits for them: more than the CTA started with there never are",
+        "setmaxnreg.dec in the other warpgroups before it, and counts whose sum, over all warps, is"
+        " at most the count at the start times the warps",
+    ),
+    IsaRule(
+        "setmaxnreg-by-the-warpgroup",
+        "9.7.20.5",
+        "the four warps of a warpgroup execute the same setmaxnreg",
+        "otherwise its behaviour is undefined",
+        "branch by warpgroup around it, not by warp",
+    ),
+    IsaRule(
+        "setmaxnreg-direction",
+        "9.7.20.5",
+        "setmaxnreg.dec asks for no more registers than the warp has, .inc for no fewer",
+        "otherwise its behaviour is undefined",
+        ".inc where the count grows, .dec where it falls",
+    ),
+    IsaRule(
+        "setmaxnreg-ignored",
+        "9.7.20.5",
+        "a kernel with setmaxnreg says how many registers it starts with",
+        "ptxas 13.0 ignores the instruction otherwise (C7508)",
+        "__launch_bounds__ with both of its numbers, or __maxnreg__",
+        severity="warning",
+    ),
+    IsaRule(
         "tensor-lanes",
         "9.7.16.8",
         "tcgen05.ld and st name lanes of the warp's own quarter of tensor memory",

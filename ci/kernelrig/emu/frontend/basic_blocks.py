@@ -11,11 +11,36 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from kernelrig.emu.machine.instruction_table import Step
-from kernelrig.ptx import Address, Flow, Function, Instruction, Negated, Operand, Register
+from kernelrig.ptx import (
+    Address,
+    Flow,
+    Function,
+    Instruction,
+    Integer,
+    Label,
+    Negated,
+    Operand,
+    Register,
+    Targets,
+)
 
 LEAVES = frozenset({"ret", "exit"})
 CONTROL = LEAVES | {"bra", "brx"}
 """Opcodes that are the compiler's own: no row of the table has them."""
+
+
+def labels_of(instruction: Instruction) -> list[Label]:
+    """Return where a branch may lead, those of its table too."""
+    labels = [o for o in instruction.operands if isinstance(o, Label)]
+    for table in instruction.operands:
+        if isinstance(table, Targets):
+            labels += [i for i in table.items if isinstance(i, Label)]
+    return labels
+
+
+def names_everyone(members: Operand) -> bool:
+    """Say whether a member mask is of all lanes."""
+    return isinstance(members, Integer) and members.value & 0xFFFF_FFFF == 0xFFFF_FFFF
 
 
 def cuts(flow: Flow, steps: list[Step | None]) -> list[tuple[int, int]]:

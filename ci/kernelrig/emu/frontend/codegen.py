@@ -46,10 +46,17 @@ from typing import Any
 
 import numpy as np
 
-from kernelrig.emu.frontend.basic_blocks import LEAVES, liveness, post_dominators
+from kernelrig.emu.frontend.basic_blocks import (
+    LEAVES,
+    labels_of,
+    liveness,
+    names_everyone,
+    post_dominators,
+)
 from kernelrig.emu.frontend.literals import floating, integer
 from kernelrig.emu.frontend.runtime import merge, nothing, unready
 from kernelrig.emu.frontend.variables import UnsupportedInstruction, VariableLayout
+from kernelrig.emu.frontend.watched_registers import WatchedRegisters
 from kernelrig.emu.machine.instruction_table import Step, Unsupported
 from kernelrig.emu.machine.program import BRANCH, EXIT, FALL, STOP, TABLE, IssueCondition, Segment
 from kernelrig.emu.machine.special_registers import special
@@ -63,13 +70,11 @@ from kernelrig.ptx import (
     Guard,
     Instruction,
     Integer,
-    Label,
     Negated,
     Operand,
     Register,
     Special,
     Symbol,
-    Targets,
 )
 from kernelrig.ptx.types import BYTES
 
@@ -103,6 +108,7 @@ class Codegen:
             "S": special,
             "whole": arrays.full_mask,
         }
+        self.watched = WatchedRegisters(steps)
         self._start()
 
     def _start(self) -> None:
@@ -112,6 +118,7 @@ class Codegen:
         self.stood_in: set[int] = set()  # those that may be what `unready` made of nothing
         self.views: dict[tuple[int, str], str] = {}
         self.written: set[int] = set()
+        self.watched.start()
 
     def segment(self, index: int) -> Segment:
         flow, number = self.flow, self.number
@@ -127,7 +134,7 @@ class Codegen:
             block = flow.block_of[last - 1]
             post_dominator = self.post_dominators.get(block, -1)
             reconvergence = number[flow.blocks[post_dominator].start] if post_dominator >= 0 else -1
-            labels = _labels(final)
+            labels = labels_of(final)
             end = BRANCH if final.opcode == "bra" else TABLE
             target = tuple(number[label.target] for label in labels)
         elif (step := self.steps[last - 1]) and step.stop:
@@ -185,7 +192,7 @@ class Codegen:
             return None
         members = mask = ready = None
         # Each of these runs before the segment, perhaps several times, and must change nothing.
-        if step.members is not None and not _is_everyone(step.members):
+        if step.members is not None and not names_everyone(step.members):
             self._start()
             self.lines.append(f"return {self._operand(at, step.members, U32)}")
             members = self._function(f"members_{at}", "C, R, M")
@@ -213,6 +220,8 @@ class Codegen:
             for register, _ in wanted:
                 if register is not None:
                     self._hold(register, at, quiet=True)
+        for watched in self.watched.written_by(step):
+            self._overwrites(at, watched, guard)
         indent = ""
         if step.effect:
             self.lines.append(f"C.at = {at}")
@@ -239,6 +248,14 @@ class Codegen:
         if step.in_flight:
             indices = ", ".join(str(r.index) for r, _ in wanted if r is not None)
             self.lines.append(f"{indent}C.mark_in_flight(({indices},), {results[0]})")
+
+    def _overwrites(self, at: int, register: int, guard: str) -> None:
+        self.names[f"o{register}"] = self.watched.overwritten[register]
+        mask, indent = "M", ""
+        if guard:
+            mask, indent = f"N(M, {guard})", "    "
+            self.lines.append(f"if any_({mask}):")
+        self.lines.append(f"{indent}o{register}(C, {mask}, {register}, {at})")
 
     def _wrote(self, register: Register, surely: bool) -> None:
         # Views of the old value are views of nothing now.
@@ -379,15 +396,3 @@ class Codegen:
         name = f"k{len(self.names)}"
         self.names[name] = value
         return name
-
-
-def _labels(instruction: Instruction) -> list[Label]:
-    labels = [o for o in instruction.operands if isinstance(o, Label)]
-    for table in instruction.operands:
-        if isinstance(table, Targets):
-            labels += [i for i in table.items if isinstance(i, Label)]
-    return labels
-
-
-def _is_everyone(members: Operand) -> bool:
-    return isinstance(members, Integer) and members.value & 0xFFFF_FFFF == 0xFFFF_FFFF

@@ -35,10 +35,12 @@ from kernelrig.emu.tensor.sparse_metadata import Sparsity, codes_of_lanes
 from kernelrig.emu.tensor.summation import F32
 from kernelrig.emu.tensor.warpgroup_misuse import (
     operands_in_shared,
+    overwritten,
     ready,
     report_addend,
     report_disagreement,
     report_unfenced,
+    report_unfenced_fragments,
 )
 from kernelrig.emu.tensor.warpgroup_product import (
     WARPS,
@@ -149,6 +151,8 @@ def _mma_async(i: Instruction) -> Step:
     form, named = _form(i)
     d, a, b, scale = named.d, named.a, named.b, named.scale
     count = len(d)
+    of_d = frozenset(r.index for r in d)
+    fragments = tuple(o.index for o in a if form.a_in_registers and isinstance(o, Register))
 
     def run(batch: WarpBatch, mask: Mask, *values: Held) -> tuple[Held, ...]:
         scale, b, *rest = values
@@ -160,17 +164,22 @@ def _mma_async(i: Instruction) -> Step:
             codes = codes_of_lanes(words, form.sparsity)
         scale, b = ready(batch, scale, form, BOOL), ready(batch, b, form, U64)
         of_a = [ready(batch, v, form, U32 if form.a_in_registers else U64) for v in a]
+        _check_fragments(batch, groups, form, fragments)
         keep = np.broadcast_to(scale, (batch.size, scale.shape[1]))[:, 0]
         found = chained(held, form.n, form.d)
         result: tuple[Held, ...]
         if found is None:
             accumulator = _started(batch, groups, form, held, bool(keep.any()))
+            accumulator.registers_of = of_d
             rows = np.arange(batch.size)
             result = accumulator.fragments
         else:
             accumulator, result = found.tag, held
             rows = np.arange(batch.size) if found.rows is None else found.rows
         _issue(batch, groups, form, accumulator, rows, keep, of_a, b, codes)
+        for warp in batch.warps.tolist() if fragments else ():
+            now = groups.commits.get(warp, 0)
+            groups.reading.setdefault(warp, {}).update(dict.fromkeys(fragments, now))
         return result
 
     reads: list[Read] = [read(scale, BOOL), read(b, U64)]
@@ -186,7 +195,19 @@ def _mma_async(i: Instruction) -> Step:
     return Step(
         run, tuple(reads), tuple((r, U32) for r in d), effect=True, stop=True, collective="warp",
         in_flight=True, native=Native(PRODUCT, immediates),
+        watched=(*of_d, *fragments), overwritten=overwritten,
     )  # fmt: skip
+
+
+def _check_fragments(
+    batch: WarpBatch, groups: Warpgroups, form: Form, fragments: tuple[int, ...]
+) -> None:
+    """See that registers of A were fenced since they were written (PTX ISA 9.7.15.7.1)."""
+    for warp in batch.warps.tolist() if fragments else ():
+        fenced = groups.fenced.get(warp, -1)
+        if 0 <= fenced <= max(groups.written.get((warp, n), -1) for n in fragments):
+            report_unfenced_fragments(batch, form)
+            return
 
 
 def _started(
@@ -335,6 +356,10 @@ def _settle(batch: WarpBatch, left: int) -> None:
     settled: dict[Accumulator, None] = {}
     for warp in warps:
         oldest_left = groups.commits.get(warp, 0) - left
+        groups.waited[warp] = oldest_left
+        reading = groups.reading.get(warp, {})
+        for register in [r for r, group in reading.items() if group < oldest_left]:
+            del reading[register]
         for accumulator in groups.open.get(warp, ()):
             ends = accumulator.group[warp] < oldest_left
             (settled if ends else in_flight)[accumulator] = None

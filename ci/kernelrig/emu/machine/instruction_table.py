@@ -66,6 +66,8 @@ class Step:
     `collective`: "warp" needs all lanes of a warp that have not exited at this instruction
     (`.aligned`), "mask" those in the member mask `members`; a warp's lanes wait for one another.
     `native`: the native core's handler of it; None: the core calls this step.
+    `watched`: registers (by index) that it may use until some wait; `overwritten(batch, mask,
+    register, at)` is called before another instruction writes one of them.
     """
 
     run: Callable[..., Any]
@@ -78,6 +80,8 @@ class Step:
     members: Operand | None = None
     in_flight: bool = False
     native: Native | None = None
+    watched: tuple[int, ...] = ()
+    overwritten: Callable[..., None] | None = None
 
 
 Build = Callable[[Instruction], Step]

@@ -61,6 +61,7 @@ class ProgramWords(ctypes.Structure):
 ON_BATCH = ctypes.CFUNCTYPE(c_int, c_int64)
 ON_INSTRUCTION = ctypes.CFUNCTYPE(c_int, c_int64, c_int)
 ON_REGISTER = ctypes.CFUNCTYPE(c_int, c_int64, c_int, c_int)
+ON_OVERWRITTEN = ctypes.CFUNCTYPE(c_int, c_int64, c_int, c_int, c_int64, c_int)
 ON_WORDS = ctypes.CFUNCTYPE(c_int, c_int64, c_int64)
 ON_READY = ctypes.CFUNCTYPE(c_int, c_int64, c_int64, c_int64)
 ON_TAKEN = ctypes.CFUNCTYPE(c_int, c_int64, c_int64, c_int64, c_int)
@@ -71,6 +72,7 @@ CALLBACKS = (
     ("step", ON_INSTRUCTION),
     ("unready", ON_REGISTER),
     ("early", ON_REGISTER),
+    ("overwritten", ON_OVERWRITTEN),
     ("members", ON_WORDS),
     ("ready", ON_READY),
     ("table", ON_WORDS),

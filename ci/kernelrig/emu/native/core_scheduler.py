@@ -42,6 +42,7 @@ from kernelrig.emu.native.products import ON_DESCRIPTOR, decode_descriptor
 from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, settle_parts
 from kernelrig.emu.native.warpgroups import ON_REPORT, report
 from kernelrig.emu.numerics.arrays import LANES, UNDEFINED
+from kernelrig.emu.tensor.warpgroup_misuse import overwritten, report_overwritten
 
 _KINDS = {FRIENDLY: 0, LATE: 1, RANDOM: 2, UNFAIR: 3}
 _ELECTED = {"first": 0, "last": 1, "hash": 2}
@@ -167,6 +168,17 @@ class CoreScheduler:
     def _early(self, address: int, register: int, at: int) -> int:
         batch = self.machine.batch(address)
         batch.registers[register] = batch.in_flight[register].values
+        return 0
+
+    def _overwritten(self, address: int, register: int, at: int, lanes: int, late: int) -> int:
+        batch = self.machine.batch(address)
+        words = np.ctypeslib.as_array((ctypes.c_uint32 * batch.size).from_address(lanes))
+        mask = (words[:, None] >> np.arange(LANES, dtype=np.uint32) & 1).astype(np.bool_)
+        batch.at = at
+        if late:  # the core knows
+            report_overwritten(batch, mask, register)
+        else:
+            overwritten(batch, mask, register, at)
         return 0
 
     def _condition(self, batch: NativeBatch) -> Any:  # noqa: ANN401 - its IssueCondition

@@ -132,6 +132,7 @@ class _Encoder:
                     self._checks(at)
                 continue
             self._checks(at)
+            self._overwrites(at, instruction)
             self._lowered(at, instruction, step, sets)
             if not step.in_flight and not (step.effect and instruction.guard):
                 sets |= dict.fromkeys(r.index for r, _ in step.writes if r is not None)
@@ -232,6 +233,15 @@ class _Encoder:
         )  # fmt: skip
         for pseudo in behind:
             self._pseudo(at, pseudo, guard, negated)
+
+    def _overwrites(self, at: int, instruction: Instruction) -> None:
+        """Have registers looked at that an asynchronous instruction may still use."""
+        guard, negated = self._guard(instruction.guard)
+        for register in self.functions.overwriting[at]:
+            self._instruction(
+                self.find(b"register.overwrites"), at, guard, negated, effect=True,
+                immediates=(register, int(instruction.opcode == "mov")),
+            )  # fmt: skip
 
     def _keep_early(
         self, at: int, step: Step, guard: int, negated: int, known: Container[int]

@@ -24,10 +24,12 @@ class StepFunctions(Codegen):
         self.__dict__.update(codegen.__dict__)
         self.names = dict(codegen.names)
         self.checks: dict[int, tuple[int, ...]] = {}
+        self.overwriting: dict[int, tuple[int, ...]] = {}  # by instruction: watched registers
         self.fetched: dict[int, frozenset[int]] = {}
         self.segment_of: dict[int, int] = {}
         self._functions: dict[int, Callable[..., Any]] = {}
         self._checking: list[int] = []
+        self._overwriting: list[int] = []
         self._known: frozenset[int] = frozenset()
         for index, (first, last) in enumerate(self.cuts):
             self._start()
@@ -35,8 +37,10 @@ class StepFunctions(Codegen):
                 self.segment_of[at] = index
                 self.fetched[at] = frozenset(self.held)
                 self._checking = []
+                self._overwriting = []
                 self._instruction(at)
                 self.checks[at] = tuple(self._checking)
+                self.overwriting[at] = tuple(self._overwriting)
 
     def _instruction(self, at: int) -> str:
         instruction, step = self.function.instructions[at], self.steps[at]
@@ -81,6 +85,10 @@ class StepFunctions(Codegen):
 
     def _check(self, name: str, register: Register, at: int) -> None:
         self._checking.append(register.index)
+
+    def _overwrites(self, at: int, register: int, guard: str) -> None:
+        """The core is told by itself (`encode`)."""
+        self._overwriting.append(register)
 
 
 def surely_set(functions: StepFunctions) -> list[frozenset[int]]:

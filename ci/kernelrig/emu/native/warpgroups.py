@@ -83,8 +83,13 @@ def _bad_operands(batch: NativeBatch, about: Words) -> None:
     assert found is None, "the core asks for what is wrong with them"
 
 
+def _a_not_fenced(batch: NativeBatch, about: Words) -> None:
+    misuse.report_unfenced_fragments(batch, _form(batch))
+
+
 REPORTS: tuple[Callable[[NativeBatch, Words], None], ...] = (
     _groups, _warpgroups, _not_ready, _not_fenced, _adds_to, _disagrees, _bad_operands,
+    _a_not_fenced,
 )  # fmt: skip
 """What the core has done, by the number of it."""
 

@@ -22,7 +22,8 @@ class Accumulator:
     """The sums of some warps, (warps, 16, n): float32, or int32 of type s32. `group` is by warp the
     last group that adds to them.
 
-    `register` is the index of the first register, which identifies an accumulator of a warp.
+    `register` is the index of the first register, which identifies an accumulator of a warp,
+    `registers_of` are all of them.
     """
 
     def __init__(self, warps: list[int], n: int, type_: str, register: int) -> None:
@@ -31,6 +32,7 @@ class Accumulator:
         self.type = type_
         self.half = half = type_ == "f16"
         self.register = register
+        self.registers_of: frozenset[int] = frozenset()
         self.group = dict.fromkeys(warps, 0)
         self._registers: NDArray[np.uint32] | None = None
         count = n // (4 if half else 2)

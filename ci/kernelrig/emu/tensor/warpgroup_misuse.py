@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.state_spaces import RESERVED_BYTES
-from kernelrig.emu.numerics.arrays import Array, Held, Pending, Unready
+from kernelrig.emu.numerics.arrays import Array, Held, Mask, Pending, Unready
+from kernelrig.emu.tensor.accumulator import WAIT
 from kernelrig.emu.tensor.formats import Format
 from kernelrig.emu.tensor.operand_layout import (
     BadDescriptor,
@@ -16,7 +18,7 @@ from kernelrig.emu.tensor.operand_layout import (
     check_layout,
     sm90_descriptor,
 )
-from kernelrig.emu.tensor.warpgroup_product import Form, M
+from kernelrig.emu.tensor.warpgroup_product import Form, M, Warpgroups
 
 
 def ready(batch: WarpBatch, value: Held, form: Form, kind: np.dtype[Any]) -> Array:
@@ -39,6 +41,39 @@ def report_unfenced(batch: WarpBatch, form: Form) -> None:
         f"{form.name} without a wgmma.fence since its registers were last written: put one"
         " before the first product, and behind other instructions on its registers",
         same=form.register,
+    )
+
+
+def report_unfenced_fragments(batch: WarpBatch, form: Form) -> None:
+    batch.report(
+        "barrier-misuse",
+        f"{form.name} without a wgmma.fence since A's registers were last written",
+        same=form.name,
+        context=Context("wgmma-fragments-not-fenced"),
+    )
+
+
+def overwritten(batch: WarpBatch, mask: Mask, register: int, at: int) -> None:
+    """An instruction is about to write a register that products use: of D, or of A."""
+    batch.at = at
+    groups = batch.machine.part(Warpgroups)
+    warps = batch.warps[batch.mask_of(mask).any(axis=1)].tolist()
+    if any(groups.uses(warp, register) for warp in warps):
+        report_overwritten(batch, mask, register)
+    # A mov may be the compiler's own: it puts what was written before the fence into place.
+    if batch.machine.program.function.instructions[at].opcode != "mov":
+        groups.written.update({(warp, register): groups.time for warp in warps})
+
+
+def report_overwritten(batch: WarpBatch, mask: Mask, register: int) -> None:
+    program = batch.machine.program
+    batch.report(
+        "barrier-misuse",
+        f"{program.function.instructions[batch.at].mnemonic} writes"
+        f" {program.function.registers[register].name} before {WAIT}: a product uses it until then",
+        mask,
+        same=WAIT,
+        context=Context("wgmma-not-waited"),
     )
 
 

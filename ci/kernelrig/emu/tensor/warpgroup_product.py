@@ -75,6 +75,9 @@ class _Asked:
 class Warpgroups:
     """What warps have issued, to see that the four of a warpgroup do the same.
 
+    `waited` is by warp the oldest group that no wait has seen complete,
+    `reading` the registers of A that products in flight read, with the last group of
+    each, `written` when a register of a warp was last written by another instruction than a mov.
     `expected` maps (warpgroup, number of the product) to what its first warp asked for, and how
     many have asked. Times count fences and waits; `settled` is when a register, the
     first of an accumulator, was last waited for, and what it held then.
@@ -89,6 +92,17 @@ class Warpgroups:
         self.fenced: dict[int, int] = {}
         self.settled: dict[tuple[int, int], tuple[int, Array]] = {}
         self.open: dict[int, dict[Accumulator, None]] = {}
+        self.waited: dict[int, int] = {}
+        self.reading: dict[int, dict[int, int]] = {}
+        self.written: dict[tuple[int, int], int] = {}
+
+    def uses(self, warp: int, register: int) -> bool:
+        """Say whether a product in flight of a warp uses one of its registers."""
+        oldest = self.waited.get(warp, 0)
+        return register in self.reading.get(warp, ()) or any(
+            register in one.registers_of and one.group[warp] >= oldest
+            for one in self.open.get(warp, ())
+        )
 
     def first_of(self, warp: int) -> int:
         """Return the first warp of its warpgroup."""

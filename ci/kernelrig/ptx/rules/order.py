@@ -55,6 +55,14 @@ ORDER_RULES = (
         "wgmma.commit_group and wgmma.wait_group, then a barrier before other threads use it",
     ),
     IsaRule(
+        "wgmma-fragments-not-fenced",
+        "9.7.15.7.1",
+        "a wgmma.fence lies between the last write to registers of A and their product",
+        "without it what the product reads of them is undefined",
+        "wgmma.fence behind what makes the registers of A",
+        severity="warning",
+    ),
+    IsaRule(
         "cp-async-not-waited",
         "9.7.9.25.3",
         "a cp.async is waited for in its thread before another one reads",

@@ -82,6 +82,7 @@ struct Callbacks {
   int (*step)(Batch*, int at);                    // run an instruction
   int (*unready)(Batch*, int reg, int at);        // a register is read that holds nothing
   int (*early)(Batch*, int reg, int at);          // Python's result in flight is to stay as it is
+  int (*overwritten)(Batch*, int reg, int at, const Mask* lanes, int late);  // 0: is it?
   int (*members)(Batch*, uint32_t* masks);        // the member masks of each row's 32 lanes
   int (*ready)(Batch*, const Mask*, uint8_t* going);  // 1: some wait, keys by core_blocked
   int (*table)(Batch*, uint32_t* index);          // the index of a brx, of each row's 32 lanes

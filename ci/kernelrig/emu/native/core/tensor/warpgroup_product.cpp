@@ -18,6 +18,7 @@ enum Report : int {
   ADDS_TO,          // a register of D that holds nothing
   DISAGREES,        // row, and twice: instruction, descriptors of A and B, scale-d
   BAD_OPERANDS,     // descriptors of A and B, how many rows, rows
+  A_NOT_FENCED,
 };
 
 // Immediates of a product, in front of the numbers of registers.
@@ -219,6 +220,24 @@ struct Issue {
     return true;
   }
 
+  FragmentUse& fragment(const Row& row, int number) {
+    return warpgroups.fragment_of(row.warp, size_t(numbers_of_operands()[2 + number]),
+                                  context.batch.unset.size());
+  }
+
+  // See that registers of A were fenced since they were written (PTX ISA 9.7.15.7.1).
+  bool check_fragments() {
+    if (!form.a_in_registers)
+      return true;
+    for (int r = 0; r < context.count; r++) {
+      const int64_t fenced = warpgroups.fenced[size_t(context.rows[r].warp)];
+      for (int number = 0; number < of_a; number++)
+        if (fenced >= 0 && fragment(context.rows[r], number).written >= fenced)
+          return report(A_NOT_FENCED, nullptr);
+    }
+    return true;
+  }
+
   // The chain that the registers of D are, all of them and in their order; null for none.
   Accumulator* chain() const {
     for (int n = 0; n < form.registers; n++)
@@ -318,7 +337,8 @@ struct Issue {
 
   bool run() {
     Core& core = context.core;
-    if (!made_parts(core, warpgroups, context.batch, instruction.at, false) || !check())
+    if (!made_parts(core, warpgroups, context.batch, instruction.at, false) || !check() ||
+        !check_fragments())
       return false;
     sums = chain();
     if (!sums && !start())
@@ -349,6 +369,8 @@ struct Issue {
         groups[used++].rows.clear();
       }
       groups[n].rows.push_back(&row);
+      for (int number = 0; form.a_in_registers && number < of_a; number++)
+        fragment(row, number).group = warpgroups.commits[size_t(row.warp)];
       std::vector<Accumulator*>& open = warpgroups.open[size_t(row.warp)];
       sums->group[size_t(sums->row_of(row.warp))] = warpgroups.commits[size_t(row.warp)];
       if (std::find(open.begin(), open.end(), sums) == open.end()) {
@@ -520,6 +542,36 @@ void settle(Context& context, Warpgroups& warpgroups, Accumulator& sums,
   }
 }
 
+// A register is about to be written that products use: of D, or of A. Immediates: its number, and
+// whether by a mov, which may be the compiler's own and puts what was written before the fence into
+// place (tensor.warpgroup_misuse.overwritten).
+Result overwrites(Context& context, const Instruction& instruction) {
+  const int64_t number = instruction.immediates[0];
+  Core& core = context.core;
+  Batch& batch = context.batch;
+  Warpgroups* warpgroups = warpgroups_of(context);
+  const bool moves = instruction.immediates[1];
+  bool late = false;
+  for (int n = 0; warpgroups && n < context.count; n++) {
+    const int warp = context.rows[n].warp;
+    late |= warpgroups->adds_to(warp, number);
+    if (moves && warpgroups->fragments[size_t(warp)].empty())
+      continue;
+    FragmentUse& use = warpgroups->fragment_of(warp, size_t(number), batch.unset.size());
+    late |= use.group >= 0;
+    if (!moves)
+      use.written = warpgroups->time;
+  }
+  if (warpgroups && !late)
+    return CONTINUE;
+  std::vector<Mask> lanes(batch.warps.size());
+  for (int n = 0; n < context.count; n++)
+    lanes[size_t(context.rows[n].row)] = context.rows[n].lanes;
+  const int told = core.call.overwritten(&batch, int(number), instruction.at, lanes.data(),
+                                         warpgroups != nullptr);
+  return core.failed(told) ? HALT : CONTINUE;
+}
+
 // Immediates: as of a wait for groups; how many may be left is the second.
 Result wait(Context& context, const Instruction& instruction) {
   Warpgroups* warpgroups = warpgroups_of(context);
@@ -541,6 +593,10 @@ Result wait(Context& context, const Instruction& instruction) {
   for (int n = 0; n < context.count; n++) {
     const int warp = context.rows[n].warp;
     const int64_t oldest = warpgroups->commits[size_t(warp)] - instruction.immediates[1];
+    warpgroups->waited[size_t(warp)] = oldest;
+    for (FragmentUse& use : warpgroups->fragments[size_t(warp)])
+      if (use.group < oldest)
+        use.group = -1;
     for (Accumulator* one : warpgroups->open[size_t(warp)])
       add(one->group[size_t(one->row_of(warp))] < oldest ? over : going, one);
   }
@@ -573,7 +629,8 @@ Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going
 }
 
 const Handlers handlers{
-    {"wgmma", product}, {"wgmma.fence", fence}, {"wgmma.commit", commit}, {"wgmma.wait", wait}};
+    {"wgmma", product}, {"wgmma.fence", fence}, {"wgmma.commit", commit}, {"wgmma.wait", wait},
+    {"register.overwrites", overwrites}};
 const Conditions conditions{{"wgmma.wait", may_pass}};
 
 }  // namespace

@@ -46,17 +46,27 @@ void Accumulator::load(int row, int number, const uint32_t* bits) {
   }
 }
 
+bool Warpgroups::adds_to(int warp, int64_t number) const {
+  for (const Accumulator* one : open[size_t(warp)])
+    if (one->group[size_t(one->row_of(warp))] >= waited[size_t(warp)] &&
+        std::find(one->numbers.begin(), one->numbers.end(), number) != one->numbers.end())
+      return true;
+  return false;
+}
+
 void Warpgroups::start(int warps) {
   groups_made = warpgroups_made = false;
   issued.assign(size_t(warps), 0);
   commits.assign(size_t(warps), 0);
   fenced.assign(size_t(warps), -1);
+  waited.assign(size_t(warps), 0);
   expected.clear();
   joint.clear();
   order = time = 0;
   settled.assign(size_t(warps), {});
   open.assign(size_t(warps), {});
   held.assign(size_t(warps), {});
+  fragments.assign(size_t(warps), {});
   unused.clear();
   for (const auto& one : pool)
     unused.push_back(one.get());

@@ -90,6 +90,12 @@ struct SettledRegister {
   uint32_t held[LANES];
 };
 
+// A register of A: the last group that reads it, -1 where none in flight does, and when another
+// instruction than a mov last wrote it.
+struct FragmentUse {
+  int64_t group = -1, written = -1;
+};
+
 // A product in flight.
 struct WarpgroupProduct {
   Accumulator* sums;
@@ -110,12 +116,14 @@ struct Warpgroups {
   bool groups_made = false, warpgroups_made = false;  // Python's parts
 
   std::vector<int64_t> issued, commits, fenced;  // by warp; fenced -1 for never
+  std::vector<int64_t> waited;  // by warp, the oldest group that no wait has seen complete
   std::unordered_map<int64_t, Expected> expected;  // by warpgroup and number of the product
   std::unordered_map<int64_t, JointProduct> joint;  // by the same
   int64_t order = 0, time = 0, serials = 0;
   std::vector<std::vector<SettledRegister>> settled;  // by warp
   std::vector<std::vector<Accumulator*>> open;        // by warp, in the order of their start
   std::vector<std::vector<HeldRegister>> held;        // by warp and register
+  std::vector<std::vector<FragmentUse>> fragments;    // by warp and register
 
   void start(int warps);
 
@@ -140,6 +148,14 @@ struct Warpgroups {
       found.resize(registers);
     return found.data();
   }
+  FragmentUse& fragment_of(int warp, size_t number, size_t registers) {
+    std::vector<FragmentUse>& found = fragments[size_t(warp)];
+    if (found.empty())
+      found.resize(registers);
+    return found[number];
+  }
+  // Whether a product in flight of a warp has that register in D.
+  bool adds_to(int warp, int64_t number) const;
   const HeldRegister* find(int warp, int64_t number) const {
     const std::vector<HeldRegister>& of = held[size_t(warp)];
     return of.empty() || !of[size_t(number)].is_live() ? nullptr : &of[size_t(number)];

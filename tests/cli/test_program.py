@@ -43,6 +43,8 @@ def run(*words: str) -> int:
         ("bench", "bench needs A and B; see `ci/invoke bench --help`"),
         ("bench A", "bench needs B; see `ci/invoke bench --help`"),
         ("collect", "collect needs RUN; see `ci/invoke collect --help`"),
+        ("attach", "attach needs RUN; see `ci/invoke attach --help`"),
+        ("remote_add", "remote_add needs NAME and TARGET; see `ci/invoke remote_add --help`"),
         ("build --kernel", "--kernel needs a value"),
         ("doctor --nope", "unknown flag '--nope' of doctor; see `ci/invoke doctor --help`"),
         ("clean --days 3 --days 4", "--days is given twice; give it once"),

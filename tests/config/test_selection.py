@@ -279,3 +279,15 @@ def test_a_case_that_a_plain_program_lacks_is_named_unless_every_plan_has_it() -
     assert str(caught.value) == (
         "unknown case 'smal' of p (stage s); known: small; did you mean 'small'?"
     )
+
+
+def test_several_remotes_where_one_is_meant_are_said_to_be_several() -> None:
+    remotes = {name: Remote(name, "sm_90a", host="h") for name in "ab"}
+    with pytest.raises(ConfigError) as caught:
+        choose_remote(remotes, "a,b")
+    assert str(caught.value) == (
+        "'a,b' are several remotes, and this is for one; name one; `invoke session FILE --remote"
+        " a,b` spreads entries over several"
+    )
+    with pytest.raises(ConfigError, match=r"^unknown remote 'a,c'; remotes: a, b"):
+        choose_remote(remotes, "a,c")

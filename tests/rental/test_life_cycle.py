@@ -162,6 +162,16 @@ def test_without_tags_the_user_is_asked_before_anything_is_rented(
     assert stand_in.hosts == []
 
 
+def test_beside_a_host_that_the_user_knows_none_is_rented(
+    tmp_path: Path, stand_in: StandIn
+) -> None:
+    with pytest.raises(ConfigError, match=r"^no request of 'rented' is open: --id i-1 would be"):
+        life_cycle.up(tmp_path, "rented", nobody, known_host="i-1")
+    assert stand_in.hosts == []
+    life_cycle.up(tmp_path, "rented", nobody, known_host="none")
+    assert len(stand_in.hosts) == 1
+
+
 def test_the_word_of_the_user_confirms_nothing(tmp_path: Path, stand_in: StandIn) -> None:
     (tmp_path / "remotes.local.yaml").unlink()
     stand_in.write(tmp_path, tags=False, answer_s=0.3, boot_s=0.1)

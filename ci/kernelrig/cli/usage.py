@@ -81,7 +81,10 @@ def usage_error(
         return _unknown("task", word, tasks, "`--list` names all")
     if found := re.fullmatch(r"'(.*)' did not receive required positional arguments: (.*)", said):
         names = " and ".join(name.strip("'").upper() for name in found[2].split(", "))
-        return ConfigError(f"{found[1]} needs {names}", f"see `invoke {found[1]} --help`")
+        # An alias is what was typed, and not the task that Invoke knows.
+        other = next((word for word in words if not word.startswith("-")), found[1])
+        typed = found[1] if found[1] in words else other
+        return ConfigError(f"{typed} needs {names}", f"see `invoke {typed} --help`")
     if found := re.fullmatch(r"Flag <Argument: ([\w-]+).*> needed value.*", said):
         return ConfigError(f"--{found[1].replace('_', '-')} needs a value")
     return ConfigError(said[:1].lower() + said[1:].rstrip("!."))

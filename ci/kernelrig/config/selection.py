@@ -55,6 +55,11 @@ def choose_remote(
             "no remotes: neither remotes.yaml nor remotes.local.yaml has an entry",
             "add one with `invoke remote-add NAME USER@HOST`",
         )
+    if wanted.count(",") and all(name in remotes for name in wanted.split(",")):
+        raise ConfigError(
+            f"'{wanted}' are several remotes, and this is for one",
+            f"name one; `invoke session FILE --remote {wanted}` spreads entries over several",
+        )
     wrong = f"unknown remote '{wanted}'" if wanted else "no remote was named"
     raise ConfigError(
         f"{wrong}; remotes: {', '.join(sorted(remotes))}{nearest(wanted, remotes)}",

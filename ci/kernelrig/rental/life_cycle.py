@@ -30,10 +30,13 @@ Ask = Callable[[str], str]
 _UNREADABLE = (RemoteError, ProtocolError)
 
 
-def up(root: Path, name: str, ask: Ask, down_after: float | None = None) -> str:
+def up(
+    root: Path, name: str, ask: Ask, down_after: float | None = None, *, known_host: str = ""
+) -> str:
     """Rent the host of a remote, or go on with what an earlier `up` began; pin its key.
 
     With `down_after` the host runs `on_idle` itself once it was not used for so many minutes.
+    `known_host` is the id that the user knows of a host: beside it none is rented.
     """
     remote = _rentable(root, name)
     if down_after is not None and not remote.on_idle:
@@ -47,6 +50,13 @@ def up(root: Path, name: str, ask: Ask, down_after: float | None = None) -> str:
         if len(found) > 1:
             requests = ", ".join(rental.request for rental in found)
             raise RemoteError(f"'{name}' has {len(found)} requests: {requests}", _give_back(name))
+        if not found and known_host not in ("", "none"):
+            raise ConfigError(
+                f"no request of '{name}' is open: --id {known_host} would be passed over, and a"
+                " host rented beside it",
+                "write the address of a host that you have into an entry of your own, or leave"
+                " --id out",
+            )
         host = cycle.rented(found[0] if found else None)
         reached = cycle.reach(host)
     if down_after is not None:

@@ -274,6 +274,7 @@ def new_run_id(kernel: str, remote: str) -> str:
     return f"{stamp}-{kernel}-{remote}-{secrets.token_hex(2)}"
 
 
+MOST_MATCHES = 5
 _OF_FILES = (".ncu-rep", ".csv", ".txt", ".json", ".log")
 """What the names of files end in that are read in the place of a run."""
 
@@ -288,8 +289,10 @@ def find_run(runs: Path, name: str) -> Path:
     if not found:
         file = f"no file '{name}', and " if "/" in name or Path(name).suffix in _OF_FILES else ""
         raise ConfigError(f"{file}no run matches '{name}' under {runs}", "`invoke runs` lists them")
+    shown = ", ".join(p.name for p in found[-MOST_MATCHES:])
+    more = f", the last {MOST_MATCHES} of them" if len(found) > MOST_MATCHES else ""
     raise ConfigError(
-        f"'{name}' matches {len(found)} runs: {', '.join(p.name for p in found)}",
+        f"'{name}' matches {len(found)} runs{more}: {shown}",
         "name a longer part of its id",
     )
 

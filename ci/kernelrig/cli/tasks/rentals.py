@@ -30,7 +30,7 @@ def up(remote: str, down_after: str = "", id: str = "") -> Reply:
     minutes = optional_number("down-after", down_after)
     if minutes == 0:
         raise ConfigError("--down-after must be more than 0 minutes")
-    return Reply(life_cycle.up(project_root(), remote, _asking(id), minutes))
+    return Reply(life_cycle.up(project_root(), remote, _asking(id), minutes, known_host=id))
 
 
 @command(help={"remote": "a remote with 'down' in remotes.local.yaml", "id": _ID})

@@ -235,6 +235,15 @@ def test_a_copy_over_what_a_product_reads_is_not() -> None:
     pair.play.tensor(product, False, columns=slice(256, 264))
     copy = pair.play.issue((0, 0), "tcgen05.cp")
     pair.play.tensor(copy, True, columns=slice(256, 264))
+    assert [f.rule for f in pair.play.machine.findings] == ["copy-behind-product"]
+
+
+def test_a_copy_of_another_thread_over_what_a_product_reads_is_an_error() -> None:
+    pair = Pair()
+    product = pair.play.issue((0, 0), "tcgen05.mma")
+    pair.play.tensor(product, False, columns=slice(256, 264))
+    copy = pair.play.issue((0, 1), "tcgen05.cp")
+    pair.play.tensor(copy, True, columns=slice(256, 264))
     assert pair.play.kinds == ["race"]
 
 

@@ -36,6 +36,7 @@ SHOWN_BY_HARDWARE: Mapping[str, Shows] = {
     "same-value-not-ordered": "no",
     "acquire-fence-missing": "no",
     "tensor-wait-without-fence": "no",
+    "copy-behind-product": "no",
     "refill-without-proxy-fence": "no",
     "commit-to-an-exited-cta": "no",
     "sparse-metadata-of-zeros": "no",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kernelrig.emu.native.machine_facade import NativeMachine
 
 _ARRIVAL, _BYTES = range(2)  # what an mbarrier is used for; else a signal
+_FENCE_ALONE = 4  # and only the fence of its init is missing
 _P, _I, _L, _N = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t
 _REPORT = ctypes.CFUNCTYPE(_I, _I, _L, _I, ctypes.c_uint32, _I, _P)
 _THREADS = (_P, _P, _N)
@@ -62,12 +63,14 @@ class NativePublication(CoreObserver):
     def _report(self, use: int, op: int, warp: int, lanes: int, at: int, address: int) -> None:
         machine = self._machine
         barrier = cast(NativeBarriers, machine.part(Barriers)).at(address)
+        fence_alone = bool(use & _FENCE_ALONE)
+        use &= ~_FENCE_ALONE
         if use == _ARRIVAL:
-            report_arrival(machine, warp, lanes, at, barrier)
+            report_arrival(machine, warp, lanes, at, barrier, fence_alone=fence_alone)
         elif use == _BYTES:
             report_bytes(machine.queue.op(op), barrier)
         else:
-            report_signal(machine.queue.op(op), barrier)
+            report_signal(machine.queue.op(op), barrier, fence_alone=fence_alone)
 
     def started(self, machine: Machine) -> None:
         self._machine = cast("NativeMachine", machine)

@@ -109,6 +109,8 @@ def rule_of(
             return "load-not-waited"
         if first.name.startswith("tcgen05.st"):
             return "tensor-store-not-waited"
+        if _is_copy_behind_product(before, now):
+            return "copy-behind-product"
         return "tensor-fence-after-wait" if tensor_waited else "tensor-commit-not-waited"
     if ordered:
         if first is None and now.operation is not None and space == "shared":
@@ -126,6 +128,20 @@ def rule_of(
     if before.write and space == "shared":
         return "bulk-load-not-waited"
     return "bulk-store-not-waited"
+
+
+def _is_copy_behind_product(before: Side, now: Side) -> bool:
+    """Say whether one thread copies to where a product that it issued before reads scales, or A."""
+    first, second = before.operation, now.operation
+    return (
+        first is not None
+        and second is not None
+        and first.name.startswith("tcgen05.mma")
+        and second.name.startswith("tcgen05.cp")
+        and not before.write
+        and (before.who.place, before.lanes) == (now.who.place, now.lanes)
+        and ("cta_group::2" in first.name) == ("cta_group::2" in second.name)
+    )
 
 
 def _between_threads(before: Side, now: Side) -> str:

@@ -38,6 +38,9 @@ class Publication(Hooks):
         self.async_: set[Barrier] = set()  # known to the async proxy
         self.offered: dict[object, set[Barrier]] = {}  # by barrier.cluster
         self.known: dict[int, set[Barrier]] = {}  # by warp
+        # The same of those whose thread came to the barrier.cluster with no fence.
+        self.unfenced: dict[object, set[Barrier]] = {}
+        self.behind: dict[int, set[Barrier]] = {}
 
     # Publishing.
     def barriers_published(self, batch: WarpBatch, mask: Mask) -> None:
@@ -61,8 +64,13 @@ class Publication(Hooks):
         if scope != "cluster":
             return
         offered = self.offered.setdefault(instance, set())
-        slots = _slots(batch, mask)
+        slots, lanes = _slots(batch, mask), batch.mask_of(mask)
+        rows = {int(warp): row for row, warp in enumerate(batch.warps)}
+        unfenced = self.unfenced.setdefault(instance, set())
         for barrier in batch.machine.part(Barriers).live:
+            warp, lane = barrier.made_by
+            if warp in rows and lanes[rows[warp], lane]:
+                unfenced.add(barrier)
             if barrier.slot in slots and (sem == "release" or barrier in self.initialised):
                 offered.add(barrier)
 
@@ -77,15 +85,25 @@ class Publication(Hooks):
         self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "acquire"
     ) -> None:
         if scope == "cluster":
-            self._learn(batch, mask, self.offered.get(instance, set()))
+            self._learn(batch, mask, self.offered.get(instance, set()), self.known)
+            self._learn(batch, mask, self.unfenced.get(instance, set()), self.behind)
 
     def _acquire(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
         if sem in _ACQUIRES and scope in _WIDE:
-            self._learn(batch, mask, self.released)
+            self._learn(batch, mask, self.released, self.known)
 
-    def _learn(self, batch: WarpBatch, mask: Mask, barriers: set[Barrier]) -> None:
+    def _learn(
+        self,
+        batch: WarpBatch,
+        mask: Mask,
+        barriers: set[Barrier],
+        into: dict[int, set[Barrier]],
+    ) -> None:
         for warp in batch.warps[batch.mask_of(mask).any(axis=1)].tolist():
-            self.known.setdefault(warp, set()).update(barriers)
+            into.setdefault(warp, set()).update(barriers)
+
+    def _fence_alone(self, warp: int, barrier: Barrier) -> bool:
+        return barrier in self.behind.get(warp, ())
 
     def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
         self._release(batch, mask, sem, scope)
@@ -120,7 +138,10 @@ class Publication(Hooks):
         for row in np.flatnonzero(lanes.any(axis=1)).tolist():
             warp = int(batch.warps[row])
             if barrier not in self.known.get(warp, ()):
-                report_arrival(batch.machine, warp, lane_bits(lanes[row]), batch.at, barrier)
+                report_arrival(
+                    batch.machine, warp, lane_bits(lanes[row]), batch.at, barrier,
+                    fence_alone=self._fence_alone(warp, barrier),
+                )  # fmt: skip
         self._release(batch, mask, sem, scope)
 
     def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
@@ -129,7 +150,7 @@ class Publication(Hooks):
             report_bytes(op, barrier)
         if machine.slot_of[op.warp] == barrier.slot or barrier in self.known.get(op.warp, ()):
             return
-        report_signal(op, barrier)
+        report_signal(op, barrier, fence_alone=self._fence_alone(op.warp, barrier))
 
 
 def _slots(batch: WarpBatch, mask: Mask) -> set[int]:
@@ -137,12 +158,18 @@ def _slots(batch: WarpBatch, mask: Mask) -> set[int]:
     return set(batch.slot[rows, 0].tolist())
 
 
-def report_arrival(machine: Machine, warp: int, lanes: int, at: int, barrier: Barrier) -> None:
-    """Report lanes (bits) of a warp that arrive on an mbarrier they may not know of."""
-    text = f"arrival on {_text(machine, barrier)}"
+def report_arrival(
+    machine: Machine, warp: int, lanes: int, at: int, barrier: Barrier, *, fence_alone: bool
+) -> None:
+    """Report lanes (bits) of a warp that arrive on an mbarrier they may not know of.
+
+    `fence_alone`: a barrier.cluster stands between, and only the fence of the init is missing.
+    """
+    text = f"arrival on {_text(machine, barrier, fence_alone)}"
+    context = _context(barrier, fence_alone)
     machine.report(
-        "barrier-misuse", text, warp, lanes, at, count=lanes.bit_count(), same="unpublished",
-        context=_context(barrier),
+        "barrier-misuse", text, warp, lanes, at, count=lanes.bit_count(), same=context.rule,
+        context=context,
     )  # fmt: skip
 
 
@@ -153,23 +180,27 @@ def report_bytes(op: Op, barrier: Barrier) -> None:
     op.machine.report_op(op, "barrier-misuse", text, same="async proxy", context=context)
 
 
-def report_signal(op: Op, barrier: Barrier) -> None:
+def report_signal(op: Op, barrier: Barrier, *, fence_alone: bool) -> None:
     """Report an operation whose thread may not know of the mbarrier that it signals."""
-    _report(op, f"{op.name} signals {_text(op.machine, barrier)}", barrier)
+    context = _context(barrier, fence_alone)
+    text = f"{op.name} signals {_text(op.machine, barrier, fence_alone)}"
+    op.machine.report_op(op, "barrier-misuse", text, same=context.rule, context=context)
 
 
-def _report(op: Op, text: str, barrier: Barrier) -> None:
-    context = _context(barrier)
-    op.machine.report_op(op, "barrier-misuse", text, same="unpublished", context=context)
-
-
-def _text(machine: Machine, barrier: Barrier) -> str:
+def _text(machine: Machine, barrier: Barrier, fence_alone: bool) -> str:
     rank = int(machine.rank_of[barrier.made_by[0]])
+    named = f"the {barrier} of CTA rank {rank}"
+    if fence_alone:
+        return (
+            f"{named}, whose init no fence.mbarrier_init follows: by PTX the relaxed"
+            " barrier.cluster behind it publishes nothing"
+        )
     return (
-        f"the {barrier} of CTA rank {rank}, whose init is not published to this CTA: that takes a"
-        " fence.mbarrier_init, and a barrier.cluster before the first use from another CTA"
+        f"{named}, whose init is not published to this CTA: that takes a fence.mbarrier_init, and a"
+        " barrier.cluster before the first use from another CTA"
     )
 
 
-def _context(barrier: Barrier) -> Context:
-    return Context("init-without-fence", (barrier.name or str(barrier),))
+def _context(barrier: Barrier, fence_alone: bool) -> Context:
+    rule = "init-without-fence" if fence_alone else "init-not-published"
+    return Context(rule, (barrier.name or str(barrier),))

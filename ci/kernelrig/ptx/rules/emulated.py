@@ -105,6 +105,15 @@ EMULATED_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "init-not-published",
+        "9.7.13.4",
+        "between an mbarrier.init and its first use from another CTA there are a"
+        " fence.mbarrier_init and a barrier.cluster",
+        "the other CTA may arrive on a barrier that is not initialised yet",
+        "fence.mbarrier_init.release.cluster behind the inits, in the thread that made them, then"
+        " barrier.cluster.arrive and .wait in all threads of the cluster",
+    ),
+    IsaRule(
         "init-not-in-async-proxy",
         "9.7.13.4",
         "between an mbarrier.init and the copies that count their bytes there is a"

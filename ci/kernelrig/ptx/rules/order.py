@@ -138,6 +138,17 @@ ORDER_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "copy-behind-product",
+        "9.7.16.6.2",
+        "a tcgen05.cp to where a tcgen05.mma reads its scales waits for that product's commit",
+        "of these two, PTX lists tcgen05.cp before tcgen05.mma as executed in the order of issue,"
+        " and not tcgen05.mma before tcgen05.cp; CUTLASS's block-scaled kernels have it in every"
+        " loop, and no hardware is known to show it",
+        "tcgen05.commit behind the product and a wait for its mbarrier before the copy, or columns"
+        " of scales that alternate",
+        severity="warning",
+    ),
+    IsaRule(
         "same-value-not-ordered",
         "8.7",
         "writes of one value to the same bytes are ordered, or strong",

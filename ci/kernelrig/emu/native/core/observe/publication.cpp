@@ -56,13 +56,20 @@ void Publication::barrier_arrived(const Threads* threads, size_t count, int64_t 
       continue;
     const Numbers& here = live_of(threads[n].warp);
     into.add_common(here, sem == races::RELEASE ? here : initialised);
+    for (const Barrier* barrier : barriers)
+      if (barrier && barrier->made_by_warp == threads[n].warp &&
+          threads[n].lanes >> barrier->made_by_lane & 1)
+        unfenced[instance].add(barrier->number);
   }
 }
 
 void Publication::barrier_passed(const Threads* threads, size_t count, int64_t instance) {
   const auto found = offered.find(instance);
   if (found != offered.end())
-    learn(threads, count, found->second);
+    learn(threads, count, found->second, known);
+  const auto others = unfenced.find(instance);
+  if (others != unfenced.end())
+    learn(threads, count, others->second, behind);
 }
 
 void Publication::release(const Threads* threads, size_t count, int sem, int level) {
@@ -71,10 +78,15 @@ void Publication::release(const Threads* threads, size_t count, int sem, int lev
       released.add(live_of(threads[n].warp));
 }
 
-void Publication::learn(const Threads* threads, size_t count, const Numbers& some) {
+void Publication::learn(const Threads* threads, size_t count, const Numbers& some,
+                        std::vector<Numbers>& into) {
   for (size_t n = 0; n < count; n++)
     if (threads[n].lanes)
-      at(known, size_t(threads[n].warp)).add(some);
+      at(into, size_t(threads[n].warp)).add(some);
+}
+
+int Publication::missing(int warp, int64_t number) {
+  return at(behind, size_t(warp)).has(number) ? FENCE_ALONE : 0;
 }
 
 void Publication::fenced(const Threads* threads, size_t count, int sem, int level) {
@@ -84,7 +96,7 @@ void Publication::fenced(const Threads* threads, size_t count, int sem, int leve
 
 void Publication::waited(const Threads* threads, size_t count, int sem, int level) {
   if (acquires(sem) && level >= LEVEL_CLUSTER)
-    learn(threads, count, released);
+    learn(threads, count, released, known);
 }
 
 void Publication::arrived(const Threads* threads, size_t count, const Barrier& barrier, int sem,
@@ -93,7 +105,8 @@ void Publication::arrived(const Threads* threads, size_t count, const Barrier& b
     const Threads& some = threads[n];
     if (some.lanes && slot_of[some.warp] != barrier.slot &&
         !at(known, size_t(some.warp)).has(barrier.number))
-      report(ARRIVAL, -1, some.warp, some.lanes, instruction, &barrier);
+      report(ARRIVAL | missing(some.warp, barrier.number), -1, some.warp, some.lanes, instruction,
+             &barrier);
   }
   release(threads, count, sem, level);
 }
@@ -102,7 +115,7 @@ void Publication::op_arrived(int64_t op, int warp, const Barrier& barrier, bool 
   if (bytes && !async.has(barrier.number))
     report(BYTES_COUNTED, op, -1, 0, -1, &barrier);
   if (slot_of[warp] != barrier.slot && !at(known, size_t(warp)).has(barrier.number))
-    report(SIGNAL, op, -1, 0, -1, &barrier);
+    report(SIGNAL | missing(warp, barrier.number), op, -1, 0, -1, &barrier);
 }
 
 }  // namespace emu

@@ -48,6 +48,8 @@ private:
 
 // What an unpublished mbarrier is used for.
 enum Use : int { ARRIVAL, BYTES_COUNTED, SIGNAL };
+// Added to it: only the fence of the init is missing, a barrier.cluster is there.
+constexpr int FENCE_ALONE = 4;
 
 class Publication {
 public:
@@ -77,7 +79,9 @@ public:
 
 private:
   void release(const Threads* threads, size_t count, int sem, int level);
-  void learn(const Threads* threads, size_t count, const Numbers& barriers);
+  void learn(const Threads* threads, size_t count, const Numbers& barriers,
+             std::vector<Numbers>& into);
+  int missing(int warp, int64_t number);
   Numbers& live_of(int warp);
 
   const int64_t* slot_of;  // by warp
@@ -89,6 +93,9 @@ private:
   Numbers async;                         // known to the async proxy
   std::unordered_map<int64_t, Numbers> offered;  // by use of a barrier.cluster
   std::vector<Numbers> known;                    // by warp
+  // The same of those whose thread came to the barrier.cluster with no fence.
+  std::unordered_map<int64_t, Numbers> unfenced;
+  std::vector<Numbers> behind;
 };
 
 }  // namespace emu

@@ -125,7 +125,7 @@ def numpy_copy(case: Case, memory: Bytes) -> tuple[Memory, Bytes, list[Any]]:
     box = part.load(op)
     _to_shared(op, case.map, case.at, box)
     machine.memory.global_.bytes = np.full(BYTES, 7, np.uint8)
-    part.store(op, _from_shared(op, case.map, case.at), None)
+    part.store(op, _from_shared(op, part, case.at), None)
     return machine.memory, box, seen
 
 

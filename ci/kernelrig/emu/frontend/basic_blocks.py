@@ -25,6 +25,8 @@ from kernelrig.ptx import (
 )
 
 LEAVES = frozenset({"ret", "exit"})
+STORES = frozenset({"st", "stmatrix", "tcgen05"})
+"""Opcodes that may store what registers hold."""
 CONTROL = LEAVES | {"bra", "brx"}
 """Opcodes that are the compiler's own: no row of the table has them."""
 

@@ -34,34 +34,31 @@ becomes
   not called where no lane is left.
 - `W` merges the result of a guarded instruction with what the register held.
 - `C.at` is the instruction that a finding is reported at.
+- `Q` holds something while values are followed that must not be used (`observe.unwritten_values`):
+  `T` is then told of each instruction before it runs, and `E` behind one that stores such a value.
 
 The text is kept for tracebacks (linecache), under the name of the kernel and the segment.
 """
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from kernelrig.emu.frontend.basic_blocks import (
-    LEAVES,
-    labels_of,
-    liveness,
-    names_everyone,
-    post_dominators,
-)
+from kernelrig.emu.frontend import basic_blocks
+from kernelrig.emu.frontend.basic_blocks import LEAVES, STORES, labels_of, names_everyone
+from kernelrig.emu.frontend.function_text import FunctionText
 from kernelrig.emu.frontend.literals import floating, integer
-from kernelrig.emu.frontend.runtime import merge, nothing, unready
+from kernelrig.emu.frontend.runtime import follow, merge, nothing, stored, unready
 from kernelrig.emu.frontend.variables import UnsupportedInstruction, VariableLayout
 from kernelrig.emu.frontend.watched_registers import WatchedRegisters
 from kernelrig.emu.machine.instruction_table import Step, Unsupported
 from kernelrig.emu.machine.program import BRANCH, EXIT, FALL, STOP, TABLE, IssueCondition, Segment
 from kernelrig.emu.machine.special_registers import special
 from kernelrig.emu.numerics import arrays
-from kernelrig.emu.numerics.arrays import I64, U32, UNSIGNED, Array
+from kernelrig.emu.numerics.arrays import I64, U32, UNSIGNED
 from kernelrig.ptx import (
     Address,
     Float,
@@ -79,7 +76,7 @@ from kernelrig.ptx import (
 from kernelrig.ptx.types import BYTES
 
 
-class Codegen:
+class Codegen(FunctionText):
     """Writes the functions of the segments, one after the other."""
 
     def __init__(
@@ -96,13 +93,17 @@ class Codegen:
         self.flow = flow
         self.cuts = cuts
         self.number = {first: index for index, (first, _) in enumerate(cuts)}
-        self.post_dominators = post_dominators(flow)
-        self.before, self.behind = liveness(function, steps, cuts, flow)
+        self.post_dominators = basic_blocks.post_dominators(flow)
+        self.before, self.behind = basic_blocks.liveness(function, steps, cuts, flow)
         self.unsupported: list[UnsupportedInstruction] = []
+        self.following: list[bool] = []  # not empty while a run follows values
         self.names: dict[str, Any] = {
             "A": np.ndarray,
             "W": merge,
             "U": unready,
+            "Q": self.following,
+            "T": follow,
+            "E": stored,
             "N": arrays.narrowed,
             "any_": arrays.anyone,
             "S": special,
@@ -173,18 +174,11 @@ class Codegen:
         if end == TABLE:
             if guard:
                 raise Unsupported("brx under a guard is not supported")
-            return self._operand(at, instruction.operands[0], U32)
+            index = self._operand(at, instruction.operands[0], U32)
+            self._follow(at, "", [index])
+            return index
+        self._follow(at, guard, [])
         return guard or "None"
-
-    def _function(self, name: str, parameters: str) -> Callable[..., Any]:
-        body = "\n    ".join(self.lines)
-        text = f"def {name}({parameters}):\n    {body}\n"
-        file = f"<{self.function.name} {name}>"
-        # The text comes from the PTX's structure alone: operands are numbers and names made here.
-        exec(compile(text, file, "exec"), self.names)
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        made: Callable[..., Any] = self.names[name]
-        return made
 
     def _condition(self, at: int) -> IssueCondition | None:
         step, instruction = self.steps[at], self.function.instructions[at]
@@ -215,6 +209,7 @@ class Codegen:
         guard = self._guard(at, instruction.guard)
         operands = [self._operand(at, o, d, step.in_flight) for o, d in step.reads]
         wanted = [(r, d) for r, d in step.writes]
+        self._follow(at, guard, operands)
         # A guarded write merges with the old value, which must then be a local variable already.
         if guard:
             for register, _ in wanted:
@@ -235,6 +230,8 @@ class Codegen:
         call = f"f{at}({', '.join(operands)})"
         if not wanted:
             self.lines.append(f"{indent}{call}")
+            if step.effect and instruction.opcode in STORES:
+                self._stored()
             return
         results = [f"x{at}_{i}" for i in range(len(wanted))]
         self.lines.append(f"{indent}{', '.join(results)}{' = '}{call}")
@@ -291,11 +288,6 @@ class Codegen:
         signed = self._dtype(arrays.SIGNED[width])  # extended as its type says
         kind = signed if dtype.kind == "i" else self._dtype(wanted)
         return f"{result}.astype({kind}).view({self._dtype(wanted)})"
-
-    def _dtype(self, dtype: np.dtype[Any]) -> str:
-        name = f"t_{dtype.name}"
-        self.names[name] = dtype
-        return name
 
     def _guard(self, at: int, guard: Guard | None) -> str:
         if guard is None:
@@ -389,10 +381,3 @@ class Codegen:
         if space == "shared":
             return f"C.shared_address({place + offset}, {self._dtype(dtype)})"
         return self._constant(np.array([[place + offset]], np.int64).astype(dtype))
-
-    def _constant(self, value: Array) -> str:
-        # Constants are shared by all batches and schedules.
-        value.setflags(write=False)
-        name = f"k{len(self.names)}"
-        self.names[name] = value
-        return name

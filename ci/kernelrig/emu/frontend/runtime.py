@@ -12,7 +12,7 @@ from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.loads_in_flight import LOADED, bring_loads
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics import arrays
-from kernelrig.emu.numerics.arrays import BOOL, UNSIGNED, Array, Held
+from kernelrig.emu.numerics.arrays import BOOL, UNSIGNED, Array, Held, Mask
 from kernelrig.ptx.types import BYTES
 
 
@@ -26,6 +26,19 @@ def merge(mask: Array, new: Held, old: Held) -> Held:
     if isinstance(old, arrays.Pending):
         return np.where(mask, new, old.values)
     return np.where(mask, new, new.dtype.type(0) if isinstance(old, arrays.Unready) else old)
+
+
+def follow(
+    batch: WarpBatch, at: int, mask: Mask, guard: Array | None, operands: tuple[Held, ...]
+) -> bool:
+    """Follow values that must not be used through an instruction that is about to run."""
+    followed: bool = batch.machine.values.step(batch, at, mask, guard, operands)
+    return followed
+
+
+def stored(batch: WarpBatch) -> None:
+    """An instruction that may have stored such values has run."""
+    batch.machine.values.finish()
 
 
 def unready(batch: WarpBatch, register: int, at: int) -> Array:

@@ -84,6 +84,12 @@ def _shape(i: Instruction, halves: str) -> tuple[str, int, bool]:
     return names[0], NUMBERS[numbers[0]], halves in i.flags
 
 
+def places_of(i: Instruction) -> Shape:
+    """Return where the registers of a tcgen05.ld or st lie."""
+    name, number, halves = _shape(i, "pack::16b" if "ld" in i.flags else "unpack::16b")
+    return shape_of(name, number, halves, _apart(i, name, 2 if "ld" in i.flags else 1))
+
+
 def _registers(i: Instruction, operand: Operand, shape: Shape) -> tuple[Register, ...]:
     items = flat(operand) if isinstance(operand, Vector) else (operand,)
     found = tuple(item for item in items if isinstance(item, Register))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelrig.emu.isa._forms import COPIES_ON_H200, IM2COL_ON_H100, chosen, flat, partly, read
-from kernelrig.emu.isa._tensor_box import box_of
+from kernelrig.emu.isa._tensor_box import Box, box_of
 from kernelrig.emu.machine.bulk_copy import (
     Bytes,
     Issuer,
@@ -23,7 +23,7 @@ from kernelrig.emu.machine.bulk_copy import (
 )
 from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
-from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.machine.operations import AccessDetail, Op
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.numerics.arrays import I32, I64, U16, Array, Mask
 from kernelrig.emu.numerics.read_modify_write import Combine, combination
@@ -96,7 +96,8 @@ def _to_shared(op: Op, map_: BoxLayout, at: int, box: Bytes) -> None:
         op.machine.hooks.op_accessed(op, "shared", starts, length, True)
 
 
-def _from_shared(op: Op, map_: BoxLayout, at: int) -> Bytes:
+def _from_shared(op: Op, source: Box, at: int) -> Bytes:
+    map_ = source.map
     arena = op.machine.memory.shared
     first, order = _chunks(map_, at)
     size = map_.room_bytes
@@ -111,8 +112,27 @@ def _from_shared(op: Op, map_: BoxLayout, at: int) -> Bytes:
         if not map_.is_dense:
             starts, length = (first + order) * CHUNK, CHUNK
     if op.machine.hooks:
+        if not source.clip.whole:
+            op.detail = AccessDetail(needed=_moved(source, at))
         op.machine.hooks.op_accessed(op, "shared", starts, length, False)
     return packed(box, map_.type)
+
+
+def _moved(source: Box, at: int) -> Bytes:
+    """Say of each byte from `at` on whether the store moves it: what lies in the tensor."""
+    map_ = source.map
+    box = np.zeros(map_.box_bytes, np.uint8)
+    if not source.clip.is_empty:
+        whole, part = map_.in_box(box, source.clip)
+        whole[part] = 1
+    first, order = _chunks(map_, at)
+    box = padded(box, map_.type)
+    if order is None:
+        return box
+    moved = np.zeros((int(order.max()) + 1, CHUNK), np.uint8)
+    chunks = flipped(box, order) if map_.pattern.flips else box
+    moved[order] = chunks.reshape(-1, CHUNK)
+    return moved.reshape(-1)[at - first * CHUNK :]
 
 
 def _load(i: Instruction) -> Step:
@@ -205,7 +225,7 @@ def _store(i: Instruction) -> Step:
             issuer.machine.part(_Unaligned).look(issuer, box.map, at)
             start_store(
                 issuer,
-                lambda op: _from_shared(op, box.map, at),
+                lambda op: _from_shared(op, box, at),
                 lambda op, data: box.store(op, data, combine),
             )
 

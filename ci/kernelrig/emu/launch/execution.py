@@ -79,6 +79,7 @@ def run(
     machine = kernel.machine(rng, resident, kind, last=last)
     machine.findings.schedule = schedule.number
     machine.hardware_accumulation = schedule.hardware_accumulation
+    machine.follow_values(False)  # a run that stopped may have left it on
     if native:
         observers = in_core(observers)
     if observers:

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 Dimensions = tuple[int, int, int]
-InFlightRegisters = tuple[object, tuple[int, ...]]
-"""What registers wait for, as `Pending` names it, and the registers."""
+InFlightRegisters = tuple[object, tuple[int, ...]]  # what `Pending` waits for, and its registers
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +166,15 @@ class WarpBatch:
 
     def take(self, rows: NDArray[np.intp], lanes: Mask) -> WarpBatch:
         """Return a batch of some of the warps, at the same place, with `lanes` of theirs."""
-        registers = self.registers
+        registers = list(self.registers)
         if len(rows) < self.size:
             live = self.machine.program.segments[self.pc].live
-            registers = list(registers)
             for register in live:
                 held = registers[register]
                 if isinstance(held, Pending):
                     registers[register] = held.take(rows)
                 elif isinstance(held, np.ndarray) and len(held) > 1:
                     registers[register] = held[rows]
-        else:
-            registers = list(registers)
         batch = WarpBatch(self.machine, self.pc, self.warps[rows], lanes, registers, self.points)
         batch.pending = self.pending
         return batch
@@ -189,8 +185,7 @@ class WarpBatch:
 
     def threads(self, mask: Mask) -> Iterator[tuple[int, int]]:
         """Yield (row, lane) of each thread in the mask."""
-        for row, lane in zip(*np.nonzero(self.mask_of(mask)), strict=True):
-            yield int(row), int(lane)
+        yield from zip(*(n.tolist() for n in np.nonzero(self.mask_of(mask))), strict=True)
 
     def report(
         self,
@@ -243,6 +238,9 @@ class Machine:
     last_wait: dict[int, Wait] = field(default_factory=dict)  # by warp: the mbarrier passed last
     stopped: bool = False  # by a trap, or a fault that leaves nothing to go on with
     output: DeviceOutput = field(default_factory=DeviceOutput)
+    values: Any = (
+        None  # an observer's, told of each instruction while it asks for it (follow_values)
+    )
     unlaunched: deque[NDArray[np.int64]] = field(default_factory=deque)
     _parts: dict[object, Any] = field(default_factory=dict)
     _waiting: dict[object, list[WarpBatch]] = field(default_factory=dict)
@@ -256,6 +254,9 @@ class Machine:
             self._parts[kind] = kind(self)
         part: Part = self._parts[kind]
         return part
+
+    def follow_values(self, on: bool) -> None:
+        self.program.codegen.following[:] = [True] * on
 
     @property
     def components(self) -> Iterable[Any]:
@@ -343,16 +344,15 @@ class Machine:
 
     def unpark(self, batch: WarpBatch) -> None:
         for key in batch.waiting:
-            batches = self._waiting.get(key)
-            if batches and batch in batches:
+            if batch in (batches := self._waiting.get(key, [])):
                 batches.remove(batch)
         batch.waiting = ()
         self.ready.append(batch)
 
     @property
     def parked(self) -> list[WarpBatch]:
-        seen = {id(c): c for batches in self._waiting.values() for c in batches if c.waiting}
-        return list(seen.values())
+        parked = (c for batches in self._waiting.values() for c in batches if c.waiting)
+        return list({id(c): c for c in parked}.values())
 
     # Asynchronous operations.
     def issue(

@@ -22,6 +22,27 @@ from kernelrig.emu.numerics.arrays import LANES
 ALL_LANES = (1 << LANES) - 1
 
 
+@dataclass(frozen=True, slots=True)
+class AccessDetail:
+    """What else there is to say of an access, for the observer of what nothing wrote.
+
+    `what` is an operand of a product: A or B in shared memory, A in tensor memory, D. `number` is
+    of the CTA in its pair; `row` and `column` are those of the product that the access begins with;
+    `warps` have 16 rows of A each. `needed` says of bytes from the first start on which of them go
+    anywhere.
+    """
+
+    what: str = ""
+    number: int = 0
+    row: int = 0
+    column: int = 0
+    element_bytes: int = 0
+    k_bytes: int = 32  # of a row
+    mn_major: bool = False
+    warps: tuple[int, ...] = ()
+    needed: Any = None
+
+
 @dataclass(eq=False)
 class Op:
     """An operation in flight. `at` is the index of the instruction that issued it.
@@ -47,6 +68,8 @@ class Op:
     clock: Any = None
     number: int = -1  # in the native core
     wait: Wait | None = None  # the mbarrier that its thread had waited for last
+    detail: AccessDetail | None = None  # of the access that observers are being told of
+    stored: Any = None  # what a tcgen05.st stores of values that must not be used
 
     @property
     def warp(self) -> int:

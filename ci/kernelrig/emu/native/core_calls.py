@@ -35,6 +35,7 @@ class Shared(ctypes.Structure):
         ("stopped", c_int32),
         ("halted", c_int32),
         ("elected", c_int32),
+        ("following", c_int32),
     )
 
 
@@ -70,6 +71,7 @@ PLAIN = ctypes.CFUNCTYPE(c_int)
 
 CALLBACKS = (
     ("step", ON_INSTRUCTION),
+    ("follow", ON_INSTRUCTION),
     ("unready", ON_REGISTER),
     ("early", ON_REGISTER),
     ("overwritten", ON_OVERWRITTEN),

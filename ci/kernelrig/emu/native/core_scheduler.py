@@ -158,6 +158,14 @@ class CoreScheduler:
         self.functions.function_of(at)(batch, batch.registers, batch.lanes)
         return 0
 
+    def _follow(self, address: int, at: int) -> int:
+        """Return 1 where Python's step has to do it; behind it comes the complement of `at`."""
+        if at < 0:
+            self.machine.values.finish()
+            return 0
+        batch = self.machine.batch(address)
+        return int(self.functions.following_of(at)(batch, batch.registers, batch.lanes))
+
     def _unready(self, address: int, register: int, at: int) -> int:
         batch = self.machine.batch(address)
         value = unready(batch, register, at)

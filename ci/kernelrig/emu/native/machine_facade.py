@@ -149,6 +149,10 @@ class NativeMachine(Machine):
         part: Part = made
         return part
 
+    def follow_values(self, on: bool) -> None:
+        super().follow_values(on)
+        self.shared.following = on
+
     @property
     def python_products(self) -> bool:
         """Whether Python makes the products of warpgroups: as hardware, of integers, or sparse."""

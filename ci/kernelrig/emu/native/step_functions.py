@@ -12,6 +12,7 @@ from typing import Any
 
 from kernelrig.emu.frontend.basic_blocks import successors
 from kernelrig.emu.frontend.codegen import Codegen
+from kernelrig.emu.numerics.arrays import U32
 from kernelrig.ptx import Register
 
 
@@ -28,6 +29,7 @@ class StepFunctions(Codegen):
         self.fetched: dict[int, frozenset[int]] = {}
         self.segment_of: dict[int, int] = {}
         self._functions: dict[int, Callable[..., Any]] = {}
+        self._followed: dict[int, Callable[..., Any]] = {}
         self._checking: list[int] = []
         self._overwriting: list[int] = []
         self._known: frozenset[int] = frozenset()
@@ -57,6 +59,29 @@ class StepFunctions(Codegen):
         if made is None:
             made = self._functions[at] = self._made(at)
         return made
+
+    def following_of(self, at: int) -> Callable[..., Any]:
+        """Return `f(batch, registers, lanes)` that follows values through the instruction."""
+        made = self._followed.get(at)
+        if made is None:
+            instruction, step = self.function.instructions[at], self.steps[at]
+            self._start()
+            guard = self._guard(at, instruction.guard)
+            reads = step.reads if step else [(o, U32) for o in instruction.operands[:1]]
+            if instruction.opcode == "bra" or (step is None and not instruction.operands):
+                reads = ()
+            in_flight = step is not None and step.in_flight
+            operands = [self._operand(at, o, d, in_flight) for o, d in reads]
+            read = "".join(f"{operand}, " for operand in operands)
+            self.lines.append(f"return T(C, {at}, M, {guard or None}, ({read}))")
+            made = self._followed[at] = self._function(f"following_{at}", "C, R, M")
+        return made
+
+    def _follow(self, at: int, guard: str, operands: list[str]) -> None:
+        """Do nothing: the core asks for it before it runs an instruction."""
+
+    def _stored(self) -> None:
+        """Do nothing: the core says so behind it."""
 
     def _made(self, at: int) -> Callable[..., Any]:
         self._start()

@@ -26,9 +26,9 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import Barrier
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.native import barrier_uses, operation_groups
+from kernelrig.emu.native.access_details import accessed, tensor_accessed
 from kernelrig.emu.native.core_observer import each_of
 from kernelrig.emu.native.operation_groups import BULK, NativeMatrixGroups
-from kernelrig.emu.native.races_records import SPACES
 from kernelrig.emu.native.tensor_in_flight import NativeInFlight
 from kernelrig.emu.native.warpgroups import NativeWarpgroups
 from kernelrig.emu.numerics.arrays import LANES
@@ -375,19 +375,6 @@ def tensor_access(
     wrong = machine.part(TensorMemory).fault(slot, column, columns)
     assert wrong, "the core asks for what may be accessed"
     machine.report_op(op, "tmem", f"{op.name}{says} {wrong}")
-
-
-def accessed(machine: NativeMachine, op: Op, address: int, *_: int) -> None:
-    starts, count, arena, size, write = (ctypes.c_int64 * 5).from_address(address)
-    flat = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(starts)).copy()
-    assert machine.hooks
-    machine.hooks.op_accessed(op, SPACES[arena], flat, size, bool(write))
-
-
-def tensor_accessed(machine: NativeMachine, op: Op, address: int, *_: int) -> None:
-    slot, top, bottom, left, right, write = (ctypes.c_int64 * 6).from_address(address)
-    assert machine.hooks
-    machine.hooks.op_tensor(op, slot, slice(top, bottom), slice(left, right), bool(write))
 
 
 FAULTS: tuple[Callable[..., None], ...] = (

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.machine.operations import AccessDetail
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.tensor.formats import ROW_BYTES, TF32, Format, decode
 from kernelrig.emu.tensor.swizzle import (
@@ -225,3 +226,13 @@ class Operand:
         found = np.take(shared.view(np.complex128), units, mode="clip")  # 16 bytes a unit
         values = decode(found.view(np.uint8), self.form)
         return values.T if self.mn_major else values
+
+
+def detail_of(operand: Operand, what: str, number: int = 0) -> AccessDetail:
+    """Return what observers are told of an operand besides where its units lie."""
+    lines, width = operand.pattern.units.shape
+    size = operand.form.bytes
+    k_bytes = lines * size if operand.mn_major else width * UNIT
+    return AccessDetail(
+        what, number, element_bytes=size, k_bytes=k_bytes, mn_major=operand.mn_major
+    )

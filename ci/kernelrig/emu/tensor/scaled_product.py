@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.machine.operations import AccessDetail, Op
 from kernelrig.emu.numerics.rounding import canonical
 from kernelrig.emu.tensor.formats import scale_values
 from kernelrig.emu.tensor.instruction_descriptor import Scaling
@@ -44,9 +44,9 @@ class ScaledMultiplication(Multiplication):
                 ("B's scales", self.b_scales, of_b), *self.room_of_metadata())  # fmt: skip
         if not all([self.has_room(op, *part) for part in room]):
             return
-        b = np.concatenate([self._fetch(op, self.b, slot) for slot in self.slots])
+        b = np.concatenate([self._fetch(op, self.b, "b", n) for n in range(group)])
         b = -b if product.negate_b else b
-        rows = [self._rows(op, slot) for slot in self.slots]
+        rows = [self._rows(op, number) for number in range(group)]
         a_scales = [self._scales(op, s, self.a_scales, of_a, "a") for s in self.slots]
         b_scales = [self._scales(op, s, self.b_scales, of_b, "b") for s in self.slots]
         where = self.positions_of_rows(op, rows)
@@ -54,13 +54,14 @@ class ScaledMultiplication(Multiplication):
         yield
         for number, slot in enumerate(self.slots):
             scales = a_scales[number], b_scales[number]
-            self._add_scaled(op, slot, rows[number], b, *scales, where[number])
+            self._add_scaled(op, number, slot, rows[number], b, *scales, where[number])
 
     def _scales(self, op: Op, slot: int, column: int, columns: int, which: str) -> Scales:
         """Return scales by the copy, the row and the part of K."""
         taken = slice(column, column + columns)
         hooks = self.memory.machine.hooks
         if hooks:
+            op.detail = None
             hooks.op_tensor(op, slot, slice(0, TENSOR_LANES), taken, False)
         held = np.ascontiguousarray(self.memory.words(slot)[:, taken]).view(np.uint8)
         first = self.scaling.a_byte if which == "a" else self.scaling.b_byte
@@ -71,6 +72,7 @@ class ScaledMultiplication(Multiplication):
     def _add_scaled(
         self,
         op: Op,
+        number: int,
         slot: int,
         rows: list[F32],
         b: F32,
@@ -84,6 +86,7 @@ class ScaledMultiplication(Multiplication):
             wide = block.columns.stop - block.columns.start
             columns = slice(self.column, self.column + wide)
             if machine.hooks:
+                op.detail = AccessDetail("d", number, block.rows.start, block.columns.start)
                 if self.accumulate:
                     machine.hooks.op_tensor(op, slot, block.lanes, columns, False)
                 machine.hooks.op_tensor(op, slot, block.lanes, columns, True)

@@ -44,6 +44,7 @@ class Metadata:
         """Return the elements of K that those of A's rows are; report codes that no matrix has."""
         machine = memory.machine
         if machine.hooks:
+            op.detail = None
             machine.hooks.op_tensor(op, slot, slice(0, TENSOR_LANES), self.columns, False)
         words = np.ascontiguousarray(memory.words(slot)[:, self.columns])
         codes = codes_of_words(words, self.sparsity)

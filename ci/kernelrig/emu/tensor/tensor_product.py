@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.machine.operations import AccessDetail, Op
 from kernelrig.emu.tensor.formats import decode
 from kernelrig.emu.tensor.instruction_descriptor import Product
-from kernelrig.emu.tensor.operand_layout import UNIT, Operand
+from kernelrig.emu.tensor.operand_layout import UNIT, Operand, detail_of
 from kernelrig.emu.tensor.sparse_metadata import Positions, chosen_rows
 from kernelrig.emu.tensor.summation import (
     BLACKWELL_FP8,
@@ -94,11 +94,11 @@ class Multiplication:
         room += self.room_of_metadata()
         if not all([self.has_room(op, *part) for part in room]):
             return
-        b = [self._fetch(op, self.b, slot) for slot in self.slots]
+        b = [self._fetch(op, self.b, "b", number) for number in range(group)]
         columns_of_b = np.concatenate(b) if group == 2 else b[0]
         if self.product.negate_b:
             columns_of_b = -columns_of_b
-        rows = [self._rows(op, slot) for slot in self.slots]
+        rows = [self._rows(op, number) for number in range(group)]
         where = self.positions_of_rows(op, rows)
         op.read = True
         yield
@@ -133,19 +133,20 @@ class Multiplication:
         return True
 
     # Reading.
-    def _fetch(self, op: Op, operand: Operand, slot: int) -> F32:
+    def _fetch(self, op: Op, operand: Operand, what: str, number: int) -> F32:
         machine = self.memory.machine
-        units = operand.units(slot)
+        units = operand.units(self.slots[number])
         if machine.hooks:
+            op.detail = detail_of(operand, what, number)
             machine.hooks.op_accessed(op, "shared", units.reshape(-1) * UNIT, UNIT, False)
         return operand.fetch(machine.memory.shared.bytes, units)
 
-    def _rows(self, op: Op, slot: int) -> list[F32]:
+    def _rows(self, op: Op, number: int) -> list[F32]:
         """Return A's rows for each block of D."""
-        product = self.product
+        product, slot = self.product, self.slots[number]
         blocks = tiles_of(product.m, product.n, len(self.slots))
         if isinstance(self.a, Operand):
-            values = self._fetch(op, self.a, slot)
+            values = self._fetch(op, self.a, "a", number)
             values = -values if product.negate_a else values
             return [values[block.rows] for block in blocks]
         lane, column = self.a
@@ -159,6 +160,7 @@ class Multiplication:
             lanes = slice(block.lanes.start + lane, block.lanes.stop + lane)
             if machine.hooks:
                 taken = slice(column, column + A_COLUMNS)
+                op.detail = AccessDetail("a words", number, block.rows.start)
                 machine.hooks.op_tensor(op, slot, lanes, taken, False)
             words = self.memory.words(slot)[lanes, column : column + A_COLUMNS]
             values = decode(np.ascontiguousarray(words).view(np.uint8), product.a)
@@ -176,6 +178,7 @@ class Multiplication:
             wide = block.columns.stop - block.columns.start
             columns = slice(self.column, self.column + wide)
             if machine.hooks:
+                op.detail = AccessDetail("d", number, block.rows.start, block.columns.start)
                 if self.accumulate:
                     machine.hooks.op_tensor(op, slot, lanes, columns, False)
                 machine.hooks.op_tensor(op, slot, lanes, columns, True)

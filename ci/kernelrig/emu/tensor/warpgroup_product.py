@@ -18,7 +18,7 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Array, whole
 from kernelrig.emu.tensor.accumulator import WARP_ROWS, Accumulator
 from kernelrig.emu.tensor.formats import ROW_BYTES, Format, decode
-from kernelrig.emu.tensor.operand_layout import UNIT, Operand
+from kernelrig.emu.tensor.operand_layout import UNIT, Operand, detail_of
 from kernelrig.emu.tensor.sparse_metadata import Sparsity, bad_codes, chosen, positions
 from kernelrig.emu.tensor.summation import (
     F32,
@@ -171,8 +171,8 @@ class WarpgroupProduct:
 
     def __call__(self, op: Op) -> Iterator[None]:
         form = self.form
-        b = self._fetch(op, self.b, None)
-        a = self._fetch(op, self.a, self.quarters) if isinstance(self.a, Operand) else self.a
+        b = self._fetch(op, self.b, "b", None)
+        a = self._fetch(op, self.a, "a", self.quarters) if isinstance(self.a, Operand) else self.a
         op.read = True
         if self.codes is not None and form.sparsity is not None:
             b = self._chosen(op, a, b, self.codes, form.sparsity)
@@ -203,7 +203,7 @@ class WarpgroupProduct:
         found = chosen(np.broadcast_to(b, (len(codes), *b.shape)), where)
         return found.reshape(len(a), *found.shape[2:])
 
-    def _fetch(self, op: Op, operand: Operand, quarters: NDArray[np.intp] | None) -> F32:
+    def _fetch(self, op: Op, operand: Operand, what: str, quarters: NDArray[np.intp] | None) -> F32:
         """Read all of an operand, or a quarter of its rows for each warp."""
         machine = self.machine
         units = operand.units(self.slot)
@@ -214,5 +214,7 @@ class WarpgroupProduct:
             else:
                 units = units.reshape(len(units), WARPS, -1)[:, quarters].reshape(len(units), -1)
         if machine.hooks:
+            warps = tuple(int(op.rows[row]) for row in (op.row, *op.also))
+            op.detail = replace(detail_of(operand, what), warps=warps)
             machine.hooks.op_accessed(op, "shared", units.reshape(-1) * UNIT, UNIT, False)
         return operand.fetch(machine.memory.shared.bytes, units)

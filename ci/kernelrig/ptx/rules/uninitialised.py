@@ -20,6 +20,14 @@ VALUE_RULES = (
         "write it, or wait for the copy that brings it, before the read",
     ),
     IsaRule(
+        "uninitialised-not-used",
+        "",
+        "shared and tensor memory is written before it is read",
+        "nothing uses the value: no result follows from it",
+        "write it, or do not read it, if more than a tail that nobody needs is read",
+        severity="warning",
+    ),
+    IsaRule(
         "uninitialised-padding",
         "",
         "all bytes of an integer are written before it is read",
@@ -46,10 +54,16 @@ VALUE_RULES = (
     IsaRule(
         "uninitialised-tensor-load",
         "9.7.16.8",
-        "tcgen05.ld reads columns that were written",
+        "what tcgen05.ld brings into registers that are used was written",
         "a load may bring more than is wanted: with 64 rows half of the lanes hold nothing",
-        "wait for the product that writes these columns, and load only columns that it wrote",
-        severity="warning",
+        "wait for the product that writes these columns, and use only lanes that it wrote",
+    ),
+    IsaRule(
+        "uninitialised-operand",
+        "9.7.16.10",
+        "rows of A in tensor memory whose products are used were written",
+        "each row of D follows from the row of A: those that nobody uses may hold anything",
+        "store all rows of A that are used, and let tcgen05.wait::st and the arrive come first",
     ),
     IsaRule(
         "output-not-written",

@@ -142,6 +142,8 @@ struct Op {
   int wait = -1;  // the wait that its thread passed last, by number
   int64_t clock = -1;  // its number in the race detector
   int stage = 0;
+  // It has read what nothing wrote: Python has to say what follows from that.
+  mutable bool follows = false;
   std::shared_ptr<void> own;  // of its kind
 };
 

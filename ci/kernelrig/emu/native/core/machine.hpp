@@ -80,6 +80,9 @@ struct Segment {
 // What Python does, by the address of a batch. All return a negative number for an exception.
 struct Callbacks {
   int (*step)(Batch*, int at);                    // run an instruction
+  // Follow values through an instruction that is about to run: 1: its Python step has to do it, and
+  // it is told when that is done, by the complement of `at`.
+  int (*follow)(Batch*, int at);
   int (*unready)(Batch*, int reg, int at);        // a register is read that holds nothing
   int (*early)(Batch*, int reg, int at);          // Python's result in flight is to stay as it is
   int (*overwritten)(Batch*, int reg, int at, const Mask* lanes, int late);  // 0: is it?
@@ -107,6 +110,7 @@ struct Shared {
   int32_t stopped = 0;
   int32_t halted = 0;
   int32_t elected = FIRST;
+  int32_t following = 0;  // Python is told of each instruction before it runs
 };
 
 struct Waiter {
@@ -218,6 +222,7 @@ private:
   bool release_waiters();
   bool reach_limits();
   bool check(Batch& batch, int reg, int at);
+  int follow(Batch& batch, int at);
   bool masks(Batch& batch, const Segment& segment, const Predicate& predicate, int at,
              std::vector<Mask>& into);
   Batch* may_issue(Batch* batch, const Segment& segment);

@@ -146,6 +146,10 @@ bool Core::advance(Batch* batch) {
     if (segment.leaves.given() && segment.leaves.checked >= 0 &&
         !check(*batch, segment.leaves.checked, segment.last - 1))
       return false;
+    const bool leaves = segment.end == BRANCH || segment.end == TABLE || segment.end == EXIT;
+    if (shared.following && leaves && segment.last > segment.first &&
+        follow(*batch, segment.last - 1) < 0)
+      return false;
     visits[index] += size;
     shared.time += segment.last - segment.first;
     shared.steps++;
@@ -186,9 +190,22 @@ bool Core::execute(Batch& batch, const Segment& segment) {
   }
   Context whole{*this, batch, constants.data(), rows.data(), int(rows.size()), memory};
   const Instruction* const end = segment.code.data() + segment.code.size();
+  int followed = -1, python_at = -1;
   for (const Instruction* at = segment.code.data(); at != end; at++) {
     const Instruction& instruction = *at;
     executing(instruction.at);
+    bool stores = false;
+    // What an operation brings while a register is checked counts for the instruction itself.
+    if (instruction.at != followed && instruction.run != check_register) {
+      followed = instruction.at;
+      const int answer = shared.following ? follow(batch, followed) : 0;
+      if (answer < 0)
+        return false;
+      python_at = answer ? followed : -1;
+    }
+    // What computes an operand of it is not the instruction itself: that one has Python's step.
+    if (instruction.at == python_at)
+      stores = at + 1 == end || at[1].at != instruction.at;
     Context context = whole;
     if (instruction.guard != NO_GUARD) {
       guarded.clear();
@@ -203,12 +220,14 @@ bool Core::execute(Batch& batch, const Segment& segment) {
       context.rows = guarded.data();
       context.count = int(guarded.size());
     }
-    Result result = instruction.run(context, instruction);
+    Result result = stores ? FALLBACK : instruction.run(context, instruction);
     if (result == FALLBACK) {
       result = failed(call.step(&batch, instruction.at)) ? HALT : CONTINUE;
       at += instruction.behind;
     }
     if (result == HALT)
+      return false;
+    if (stores && follow(batch, ~instruction.at) < 0)
       return false;
     for (int n = 0; n < instruction.setting; n++)
       batch.unset[size_t(instruction.sets[n])] = 0;
@@ -216,6 +235,15 @@ bool Core::execute(Batch& batch, const Segment& segment) {
   for (int32_t reg : segment.sets)
     batch.unset[size_t(reg)] = 0;
   return true;
+}
+
+// Tell Python of an instruction before it runs, and of one that Python's step ran for it behind it.
+int Core::follow(Batch& batch, int at) {
+  const int answer = call.follow(&batch, at);
+  if (answer > 0 && sync)
+    for (int warp : batch.warps)
+      sync->python_tensor[size_t(warp)] = 1;  // it may be a tcgen05.st
+  return failed(answer) ? -1 : answer;
 }
 
 bool Core::check(Batch& batch, int reg, int at) {

@@ -31,6 +31,13 @@ struct Copy {
 
 Copy& copy_of(Op& op) { return *static_cast<Copy*>(op.own.get()); }
 
+bool is_whole(const Copy& copy) {
+  bool whole = !copy.clip.empty;
+  for (int d = 0; d < (copy.map->im2col ? 2 : copy.map->rank); d++)
+    whole &= copy.clip.shape[d] == copy.map->counts[d];
+  return whole;
+}
+
 // Tells observers of the bytes of a copy in an arena.
 void tell(Sync& sync, const Op& op, const Copy& copy, Arena arena, int64_t flat, bool is_write) {
   if (!sync.memory.watches_operations())
@@ -45,7 +52,17 @@ void tell(Sync& sync, const Op& op, const Copy& copy, Arena arena, int64_t flat,
     return;
   else
     rows(*copy.map, copy.clip, starts, size);
-  sync.accessed(op, arena, starts, size, is_write);
+  // Of a store only what lies in the tensor goes anywhere.
+  if (!copy.map || arena != SHARED || is_write || is_whole(copy)) {
+    sync.accessed(op, arena, starts, size, is_write);
+    return;
+  }
+  thread_local std::vector<uint8_t> needed;
+  moved(*copy.map, copy.clip, flat, needed);
+  AccessDetail detail;
+  detail.needed = needed.data();
+  detail.needed_bytes = int64_t(needed.size());
+  sync.accessed(op, arena, starts, size, is_write, &detail);
 }
 
 void read(Sync& sync, const Op& op, Copy& copy, bool store) {

@@ -295,6 +295,17 @@ void take(const TensorMap& map, int64_t flat, const uint8_t* shared, uint8_t* bo
   });
 }
 
+void moved(const TensorMap& map, const Clip& clip, int64_t flat, std::vector<uint8_t>& into) {
+  std::vector<uint8_t> box(size_t(map.box_bytes));
+  const size_t size = size_t(clip.shape[0] * map.element_bytes);
+  if (!clip.empty)
+    each_row(map, clip, [&](int64_t in_box, int64_t) { std::memset(&box[size_t(in_box)], 1, size); });
+  const int64_t start = flat % PATTERN;
+  std::vector<uint8_t> shared(size_t(start + map.shared_bytes)), marks(shared.size());
+  put(map, start, box.data(), shared.data(), marks.data());
+  into.assign(shared.begin() + start, shared.end());
+}
+
 void places(const TensorMap& map, int64_t flat, std::vector<int64_t>& starts, int64_t& size) {
   starts.clear();
   if (!map.swizzle || map.dense) {

@@ -86,6 +86,9 @@ void take(const TensorMap& map, int64_t at, const uint8_t* shared, uint8_t* box)
 // Where its bytes lie: the starts of chunks, or one start of all.
 void places(const TensorMap& map, int64_t at, std::vector<int64_t>& starts, int64_t& size);
 
+// Which bytes of a box in shared memory a store moves, from `at` on: the clip's.
+void moved(const TensorMap& map, const Clip& clip, int64_t at, std::vector<uint8_t>& into);
+
 // Maps by their bytes.
 class Maps {
 public:

@@ -48,25 +48,29 @@ void Sync::group_waited(int warp, Mask lanes, const std::vector<int64_t>& clocks
 }
 
 void Sync::accessed(const Op& op, Arena arena, const std::vector<int64_t>& starts, int64_t size,
-                    bool write) {
+                    bool write, const AccessDetail* detail) {
   acting = &op;
   const int64_t count = int64_t(starts.size());
   if (!memory.observe_operation(op.at, op.clock, arena, starts.data(), count, int(size), write)) {
-    const int64_t words[] = {reinterpret_cast<int64_t>(starts.data()), count, arena, size, write};
+    op.follows |= !write;
+    const int64_t words[] = {reinterpret_cast<int64_t>(starts.data()), count, arena, size, write,
+                             reinterpret_cast<int64_t>(detail)};
     failed(op, ACCESSED, reinterpret_cast<int64_t>(words), 0, 0);
   }
   acting = nullptr;
 }
 
 void Sync::tensor_accessed(const Op& op, int64_t slot, int64_t lane, int64_t lanes, int64_t column,
-                           int64_t columns, bool write) {
+                           int64_t columns, bool write, const AccessDetail* detail) {
   uint8_t* marks = tensor[size_t(slot)].written;
-  bool right = true;
+  bool right = !(marks && write && op.follows);
   for (int64_t row = lane; marks && !write && right && row < lane + lanes; row++)
     right = !std::memchr(marks + row * COLUMNS + column, 0, size_t(columns));
   acting = &op;
   if (!right) {
-    const int64_t words[] = {slot, lane, lane + lanes, column, column + columns, write};
+    op.follows |= !write;
+    const int64_t words[] = {slot, lane, lane + lanes, column, column + columns, write,
+                             reinterpret_cast<int64_t>(detail)};
     failed(op, TENSOR_ACCESSED, reinterpret_cast<int64_t>(words), 0, 0);
   } else {
     for (int64_t row = lane; marks && write && row < lane + lanes; row++)

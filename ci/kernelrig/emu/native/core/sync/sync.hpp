@@ -125,6 +125,20 @@ enum Fault : int {
   TENSOR_ACCESSED,  // the same of tensor memory (`tensor_accessed`)
 };
 
+// What else there is to say of an access, for the observer of what nothing wrote
+// (machine.operations.AccessDetail has the same fields).
+struct AccessDetail {
+  enum What : int64_t { NOTHING, A, B, A_WORDS, D };
+  int64_t what = NOTHING;
+  int64_t number = 0;            // of the CTA in its pair
+  int64_t row = 0, column = 0;   // of the product, that the access begins with
+  int64_t element_bytes = 0, mn_major = 0;
+  const int32_t* warps = nullptr;  // that have 16 rows of A each
+  int64_t warp_count = 0;
+  const uint8_t* needed = nullptr;  // of bytes from the first start: those that go anywhere
+  int64_t needed_bytes = 0;
+};
+
 struct Sync {
   Core& core;
   Memory& memory;
@@ -241,9 +255,9 @@ struct Sync {
   void group_waited(int warp, Mask lanes, const std::vector<int64_t>& clocks, bool read);
   // Before an operation reads or writes memory, or a piece of the tensor memory of a CTA.
   void accessed(const Op& op, Arena arena, const std::vector<int64_t>& starts, int64_t size,
-                bool write);
+                bool write, const AccessDetail* detail = nullptr);
   void tensor_accessed(const Op& op, int64_t slot, int64_t lane, int64_t lanes, int64_t column,
-                       int64_t columns, bool write);
+                       int64_t columns, bool write, const AccessDetail* detail = nullptr);
 };
 
 // The handlers of groups, and their condition (groups.cpp), for instructions that do more.

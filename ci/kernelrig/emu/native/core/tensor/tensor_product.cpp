@@ -60,19 +60,24 @@ int tiles_of(const TensorProduct& product, TensorTile* into) {
 constexpr int MOST_TILES = 4;
 
 // Read a whole operand of the CTA in a slot.
-void fetch(Sync& sync, const Op& op, const MatrixOperand& operand, int64_t slot, uint8_t* into) {
+void fetch(Sync& sync, const Op& op, const MatrixOperand& operand, AccessDetail::What what,
+           int64_t number, int64_t slot, uint8_t* into) {
   const Part all = all_of(operand);
   thread_local std::vector<int64_t> starts;
   if (sync.memory.watches_operations()) {
     starts.clear();
     starts_of(operand, all, slot * SLOT_BYTES, starts);
-    sync.accessed(op, SHARED, starts, UNIT, false);
+    AccessDetail detail{what, number};
+    detail.element_bytes = bytes_of(operand.element);
+    detail.mn_major = operand.mn_major;
+    sync.accessed(op, SHARED, starts, UNIT, false, &detail);
   }
   gather(operand, all, sync.memory.bytes[SHARED] + slot * SLOT_BYTES, into);
 }
 
 // Read A out of tensor memory.
-void fetch_words(Sync& sync, Op& op, const TensorProduct& product, int64_t slot, uint8_t* into) {
+void fetch_words(Sync& sync, Op& op, const TensorProduct& product, int number, int64_t slot,
+                 uint8_t* into) {
   int64_t column = product.a_column;
   const TensorMemory& tensor = sync.tensor[size_t(slot)];
   if (!tensor.may_access(column, A_COLUMNS)) {
@@ -83,7 +88,8 @@ void fetch_words(Sync& sync, Op& op, const TensorProduct& product, int64_t slot,
   const int count = tiles_of(product, tiles);
   for (int n = 0; n < count; n++) {
     const int64_t lane = tiles[n].lane + product.lane;
-    sync.tensor_accessed(op, slot, lane, tiles[n].rows, column, A_COLUMNS, false);
+    const AccessDetail detail{AccessDetail::A_WORDS, number, tiles[n].row};
+    sync.tensor_accessed(op, slot, lane, tiles[n].rows, column, A_COLUMNS, false, &detail);
     for (int row = 0; row < tiles[n].rows; row++, into += K_BYTES)
       std::memcpy(into, tensor.words + (lane + row) * COLUMNS + column, K_BYTES);
   }
@@ -102,12 +108,12 @@ bool read(Core& core, Op& op, TensorProduct& product) {
   product.read.resize(size_t(product.group * (of_a + of_b)));
   uint8_t* into = product.read.data();
   for (int n = 0; n < product.group; n++, into += of_b)
-    fetch(sync, op, product.b, product.slots[n], into);
+    fetch(sync, op, product.b, AccessDetail::B, n, product.slots[n], into);
   for (int n = 0; n < product.group; n++, into += of_a)
     if (product.a_in_tensor_memory)
-      fetch_words(sync, op, product, product.slots[n], into);
+      fetch_words(sync, op, product, n, product.slots[n], into);
     else
-      fetch(sync, op, product.a, product.slots[n], into);
+      fetch(sync, op, product.a, AccessDetail::A, n, product.slots[n], into);
   op.read = true;
   return true;
 }
@@ -157,9 +163,12 @@ bool add(Core& core, Op& op, TensorProduct& product) {
     d[number] = reinterpret_cast<float*>(sync.tensor[size_t(slot)].words);
     for (const TensorTile* tile = tiles; tile != tiles + count; tile++) {
       const int64_t lane = tile->lane + product.lane;
+      const AccessDetail detail{AccessDetail::D, number, tile->row, tile->column};
       if (product.accumulates)
-        sync.tensor_accessed(op, slot, lane, tile->rows, product.column, tile->columns, false);
-      sync.tensor_accessed(op, slot, lane, tile->rows, product.column, tile->columns, true);
+        sync.tensor_accessed(op, slot, lane, tile->rows, product.column, tile->columns, false,
+                             &detail);
+      sync.tensor_accessed(op, slot, lane, tile->rows, product.column, tile->columns, true,
+                           &detail);
     }
   }
   const bool exact = has_exact_products(Element(form.a)) && has_exact_products(Element(form.b));

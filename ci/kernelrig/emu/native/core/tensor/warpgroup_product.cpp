@@ -65,14 +65,20 @@ WarpgroupProduct& product_of(Op& op) { return *static_cast<WarpgroupProduct*>(op
 
 // Read parts of an operand, one behind the other.
 void fetch(Sync& sync, const Op& op, const MatrixOperand& operand, const Part* parts, size_t count,
-           int64_t slot, std::vector<uint8_t>& into) {
+           const WarpgroupProduct& product, AccessDetail::What what, std::vector<uint8_t>& into) {
+  const int64_t slot = product.slot;
   const int64_t flat = slot * SLOT_BYTES;
   if (sync.memory.watches_operations()) {
     thread_local std::vector<int64_t> starts;
     starts.clear();
     for (size_t n = 0; n < count; n++)
       starts_of(operand, parts[n], flat, starts);
-    sync.accessed(op, SHARED, starts, UNIT, false);
+    AccessDetail detail{what};
+    detail.element_bytes = bytes_of(operand.element);
+    detail.mn_major = operand.mn_major;
+    detail.warps = product.warps.data();
+    detail.warp_count = int64_t(product.warps.size());
+    sync.accessed(op, SHARED, starts, UNIT, false, &detail);
   }
   size_t size = 0;
   for (size_t n = 0; n < count; n++)
@@ -144,10 +150,10 @@ bool product_step(Core& core, Op& op) {
   WarpgroupProduct& product = product_of(op);
   if (!op.stage) {
     const Part whole = all_of(product.b);
-    fetch(sync, op, product.b, &whole, 1, product.slot, product.raw_b);
+    fetch(sync, op, product.b, &whole, 1, product, AccessDetail::B, product.raw_b);
     if (!product.form.a_in_registers)
-      fetch(sync, op, product.a, product.parts.data(), product.parts.size(), product.slot,
-            product.raw_a);
+      fetch(sync, op, product.a, product.parts.data(), product.parts.size(), product,
+            AccessDetail::A, product.raw_a);
     op.read = true;
     op.stage = 1;
     return true;

@@ -1,0 +1,51 @@
+"""The text of a generated function on its way: its lines, and what it is given by name."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernelrig.emu.numerics.arrays import Array
+from kernelrig.ptx import Function
+
+
+class FunctionText:
+    """What `Codegen` writes into; `names` are the globals of all functions of a kernel."""
+
+    function: Function
+    names: dict[str, Any]
+    lines: list[str]
+
+    def _function(self, name: str, parameters: str) -> Callable[..., Any]:
+        body = "\n    ".join(self.lines)
+        text = f"def {name}({parameters}):\n    {body}\n"
+        file = f"<{self.function.name} {name}>"
+        # The text comes from the PTX's structure alone: operands are numbers and names made here.
+        exec(compile(text, file, "exec"), self.names)
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        made: Callable[..., Any] = self.names[name]
+        return made
+
+    def _dtype(self, dtype: np.dtype[Any]) -> str:
+        name = f"t_{dtype.name}"
+        self.names[name] = dtype
+        return name
+
+    def _constant(self, value: Array) -> str:
+        # Constants are shared by all batches and schedules.
+        value.setflags(write=False)
+        name = f"k{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def _follow(self, at: int, guard: str, operands: list[str]) -> None:
+        """Have values that must not be used followed through the instruction."""
+        read = "".join(f"{operand}, " for operand in operands)
+        self.lines.append(f"if Q: T(C, {at}, M, {guard or None}, ({read}))")
+
+    def _stored(self) -> None:
+        """Say that an instruction that may store such values has run."""
+        self.lines.append("if Q: E(C)")

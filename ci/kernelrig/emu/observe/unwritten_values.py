@@ -1,0 +1,286 @@
+"""Values that come of memory that nothing wrote, followed until something uses them.
+
+A read alone harms nobody: a loop fetches one stage more than there is, a tile has rows that no
+thread needs. What counts is where the value goes, as valgrind's memcheck has it. So a register
+holds, by lane, whether its value is one of these; instructions hand that on from what they read to
+what they write, through shared and local memory too; and it is an error once the value decides
+something that is seen: a store to global memory, an address, a branch, an operand of a barrier or
+a copy. The finding stands at the read, and names the use.
+
+Instructions are followed only from the first such read on, and while some register holds such a
+value: until then a run costs what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.machine.findings import Context
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.numerics.arrays import Array, Mask, narrowed
+from kernelrig.emu.observe.product_values import ProductValues
+from kernelrig.emu.observe.value_flow import Flow, bits_of, flow_of, results, stored_rows
+from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
+from kernelrig.ptx import Instruction
+
+Held = tuple[int, "Origin"]
+"""The lanes (bits) of a register that hold such a value, and where it comes from."""
+
+
+@dataclass(eq=False, slots=True)
+class Origin:
+    """A read of what nothing wrote: the text of its finding, and the thread that did it first."""
+
+    text: str
+    at: int
+    same: object
+    context: Context
+    warp: int
+    lanes: int
+    number: int
+    count: int = 0
+    used: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _Stored:
+    """What an instruction is about to store: by row of the batch, the values in order."""
+
+    rows: dict[int, list[Held | None]]
+    unmarked: list[tuple[str, Array, int, Origin]] = field(default_factory=list)
+
+
+class UnwrittenValues:
+    """Such values of one wave of CTAs."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.origins: list[Origin] = []
+        self.registers: dict[int, dict[int, Held]] = {}  # by warp, by register
+        self.stored: _Stored | None = None
+        self._known: dict[object, Origin] = {}
+        self._memory: dict[str, NDArray[np.int32]] = {}
+        self._flows: dict[int, Flow] = {}
+        self.products = ProductValues(self)
+        self._tensor: dict[int, NDArray[np.int32]] = {}  # by slot: origins of words
+        self.machine.follow_values(False)
+
+    # Where they come from.
+    def origin(
+        self, at: int, same: object, text: str, context: Context, warp: int, lanes: int, count: int
+    ) -> Origin:
+        """Return the origin of values that an instruction reads; of equal ones there is one."""
+        known = self._known.get((at, same))
+        if known is None:
+            known = Origin(text, at, same, context, warp, lanes, len(self.origins) + 1)
+            self._known[at, same] = known
+            self.origins.append(known)
+        known.count += count
+        return known
+
+    def hold(self, warp: int, register: int, lanes: int, origin: Origin) -> None:
+        """Let some lanes of a register hold a value of `origin`."""
+        if not lanes:
+            return
+        held = self.registers.setdefault(warp, {})
+        before = held.get(register)
+        held[register] = (lanes | before[0], before[1]) if before else (lanes, origin)
+        self.machine.follow_values(True)
+
+    def origins_of(self, space: str, positions: Array) -> NDArray[np.int32]:
+        """Return the numbers of the origins of what was stored at some bytes, 0 for none."""
+        numbers = self._memory.get(space)
+        if numbers is None:
+            return np.zeros(positions.shape, np.int32)
+        return np.asarray(numbers[positions])
+
+    def known(self, space: str, position: int) -> Origin | None:
+        """Return the origin of what was stored at a byte, None for a byte that nothing wrote."""
+        number = int(self.origins_of(space, np.array([position]))[0])
+        return self.numbered(number) if number else None
+
+    def tensor(self, slot: int) -> NDArray[np.int32]:
+        """Return the numbers of the origins of words of tensor memory: of those not written."""
+        found = self._tensor.get(slot)
+        if found is None:
+            found = self._tensor[slot] = np.zeros((TENSOR_LANES, COLUMNS), np.int32)
+        return found
+
+    def numbered(self, number: int) -> Origin:
+        return self.origins[number - 1]
+
+    # Where they go.
+    def step(
+        self, batch: WarpBatch, at: int, mask: Mask, guard: Array | None, operands: Sequence[Any]
+    ) -> bool:
+        """Follow values through an instruction that is about to run.
+
+        True where it stores some: Python's step has to do it, and `finish` to be called behind it.
+        """
+        rows = [
+            (row, warp, held)
+            for row, warp in enumerate(batch.warps.tolist())
+            if (held := self.registers.get(warp))
+        ]
+        if not rows:
+            return False
+        flow = self._flows.get(at)
+        if flow is None:
+            flow = self._flows[at] = flow_of(self.machine.program, at)
+        here = bits_of(batch.mask_of(mask))
+        narrow = mask if guard is None else narrowed(mask, guard)
+        lanes = here if guard is None else bits_of(batch.mask_of(narrow))
+        stored: dict[int, list[Held | None]] = {}
+        made: dict[int, list[Held]] | None = None
+        for row, warp, held in rows:
+            if flow.live is not None:
+                _drop(held, here[row], flow.live)
+            self._guard(at, flow, warp, held, here[row])
+            self._used(at, flow, warp, held, lanes[row])
+            if flow.kind == "store":
+                values = [held.get(register) for _, register in flow.values]
+                if any(v and v[0] & lanes[row] for v in values):
+                    stored[row] = values
+            elif flow.kind == "exit":
+                _drop(held, lanes[row], frozenset())
+            elif flow.outs:
+                if made is None:
+                    of_rows = {row: held for row, _, held in rows}
+                    made = results(flow, batch, narrow, operands, lanes, of_rows)
+                self._write(flow, held, here[row], lanes[row], made.get(row))
+        self._prune()
+        self.stored = _Stored(stored) if stored else None
+        return bool(stored)
+
+    def _guard(self, at: int, flow: Flow, warp: int, held: dict[int, Held], lanes: int) -> None:
+        of_guard = held.get(flow.guard)
+        if of_guard and of_guard[0] & lanes and not flow.pure:
+            self.use(at, warp, held, flow.guard, lanes)
+
+    def _used(self, at: int, flow: Flow, warp: int, held: dict[int, Held], lanes: int) -> None:
+        for register in flow.used:
+            value = held.get(register)
+            if value and value[0] & lanes:
+                self.use(at, warp, held, register, lanes)
+
+    def _write(
+        self, flow: Flow, held: dict[int, Held], here: int, lanes: int, made: list[Held] | None
+    ) -> None:
+        of_guard = held.get(flow.guard)
+        by_guard = of_guard[0] & here if of_guard else 0
+        for number, register in enumerate(flow.outs):
+            if register < 0:
+                continue
+            bits, origin = made[number] if made else (0, None)
+            before = held.get(register)
+            left = before[0] & ~lanes if before else 0
+            bits = bits & lanes | by_guard
+            if bits:
+                known = origin or (of_guard[1] if of_guard else None)
+                assert known is not None
+                held[register] = (bits | left, known)
+            elif left and before:
+                held[register] = (left, before[1])
+            else:
+                held.pop(register, None)
+
+    def _prune(self) -> None:
+        """Forget warps that hold nothing any more."""
+        for warp in [warp for warp, held in self.registers.items() if not held]:
+            del self.registers[warp]
+        if not self.registers:
+            self.machine.follow_values(False)
+
+    def use(self, at: int, warp: int, held: dict[int, Held], register: int, lanes: int) -> None:
+        """Report that an instruction uses a register; from here on its value counts as any."""
+        bits, origin = held[register]
+        self.report(origin, at, warp, bits & lanes)
+        if bits & ~lanes:
+            held[register] = (bits & ~lanes, origin)
+        else:
+            del held[register]
+
+    def report(self, origin: Origin, at: int, warp: int, lanes: int) -> None:
+        """Report a use at instruction `at`, at the place of the read."""
+        origin.used = True
+        machine = self.machine
+        frame = machine.program.where(at).frame
+        context = replace(origin.context, related=(frame,) if frame.line else ())
+        text = f"{origin.text}; its value is used by {machine.program.label(at)}"
+        machine.report(
+            "uninitialised", text, warp, lanes, origin.at, count=lanes.bit_count(),
+            same=origin.same, context=context,
+        )  # fmt: skip
+
+    # Stores of some.
+    def about_to_store(
+        self, batch: WarpBatch, mask: Mask, space: str, index: Array, size: int
+    ) -> None:
+        """See where the values of the instruction go: out of the CTA, or where they can be read."""
+        stored = self.stored
+        if stored is None:
+            return
+        lanes, flat = bits_of(batch.mask_of(mask)), np.broadcast_to(index, (batch.size, 32))
+        instruction = self.machine.program.function.instructions[batch.at]
+        for row, values in stored.rows.items():
+            if instruction.opcode == "stmatrix":
+                self._store_matrices(instruction, values, flat[row])
+                continue
+            width = size // len(values)
+            for number, value in enumerate(values):
+                bits = value[0] & lanes[row] if value else 0
+                if not bits or value is None:
+                    continue
+                if space == "global":
+                    self.report(value[1], batch.at, int(batch.warps[row]), bits)
+                    continue
+                chosen = [lane for lane in range(32) if bits >> lane & 1]
+                starts = flat[row, chosen] + number * width
+                stored.unmarked.append((space, starts, width, value[1]))
+
+    def _store_matrices(self, i: Instruction, values: list[Held | None], flat: Array) -> None:
+        """Lane 8 m + r names row r of matrix m, which register m of all lanes makes."""
+        stored = self.stored
+        known = [value for value in values if value]
+        assert stored is not None
+        words = np.array([[value[0] if value else 0] for value in values], np.uint32)
+        halves = stored_rows(i, (words >> np.arange(32) & 1).astype(np.bool_))
+        rows, of = np.nonzero(halves.reshape(-1, 8))
+        stored.unmarked.append(("shared", flat[rows] + 2 * of, 2, known[0][1]))
+
+    def finish(self) -> None:
+        """The instruction that stores has run: what it wrote of them counts as not written."""
+        stored, self.stored = self.stored, None
+        for space, starts, width, origin in stored.unmarked if stored else ():
+            arena = self.machine.memory.arena(space)
+            positions = starts[:, None] + np.arange(width)
+            arena.written[positions] = 0
+            numbers = self._memory.get(space)
+            if numbers is None:
+                numbers = self._memory[space] = np.zeros(len(arena), np.int32)
+            numbers[positions] = origin.number
+
+    def ended(self) -> None:
+        """Warn of reads whose values nothing has used."""
+        for origin in self.origins:
+            if not origin.used:
+                self.machine.report(
+                    "uninitialised", f"{origin.text}; nothing uses the value", origin.warp,
+                    origin.lanes, origin.at, count=origin.count, same=(origin.same, "not used"),
+                    context=replace(origin.context, rule="uninitialised-not-used"),
+                )  # fmt: skip
+
+
+def _drop(held: dict[int, Held], lanes: int, live: Iterable[int]) -> None:
+    """Forget what no instruction reads any more."""
+    for register in [r for r in held if r not in live]:
+        bits, origin = held[register]
+        if bits & ~lanes:
+            held[register] = (bits & ~lanes, origin)
+        else:
+            del held[register]

@@ -1,0 +1,326 @@
+"""What an instruction makes of values that must not be used: which results follow from which.
+
+Lanes of most instructions have nothing to do with one another, and each result follows from all
+that is read. The exceptions stand here: selections, shuffles, matrices of a warp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.isa.mma import form_of
+from kernelrig.emu.machine.findings import Findings
+from kernelrig.emu.machine.instruction_table import Step
+from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.program import Program
+from kernelrig.emu.numerics.arrays import LANES, U32, Array, Mask
+from kernelrig.emu.tensor.warp_product import WarpForm, registers_of, sums_of, words_of
+from kernelrig.ptx import Address, Instruction, Negated, Operand, Register, Vector
+
+if TYPE_CHECKING:
+    from kernelrig.emu.observe.unwritten_values import Held
+
+ALL = (1 << LANES) - 1
+_SPREAD = frozenset({"vote", "match", "redux", "wmma", "activemask"})
+_PERMUTED = frozenset({"shfl", "movmatrix"})
+_NEVER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One instruction. `values` are (number of the operand, register) of what is handed on, `used`
+    registers that decide something that is seen, `outs` those that are written, -1 for `_`.
+
+    `live` are the registers that are read from here on, where a segment starts.
+    """
+
+    kind: str
+    step: Step | None
+    instruction: Instruction
+    guard: int
+    pure: bool
+    values: tuple[tuple[int, int], ...]
+    used: tuple[int, ...]
+    outs: tuple[int, ...]
+    live: frozenset[int] | None
+
+
+def flow_of(program: Program, at: int) -> Flow:
+    """Return what is known of an instruction before it runs."""
+    instruction, step = program.function.instructions[at], program.codegen.steps[at]
+    live = None
+    index = program.codegen.number.get(at)
+    if index is not None:
+        live = frozenset(program.segments[index].live)
+    guard = instruction.guard.register.index if instruction.guard else _NEVER
+    if step is None:
+        leaves = instruction.opcode in ("exit", "ret")
+        # A branch through a table: its operand is the index.
+        index_of = tuple(r for o in instruction.operands if (r := _register(o)) >= 0)
+        kind = "exit" if leaves else "branch"
+        return Flow(kind, None, instruction, guard, False, (), index_of, (), live)
+    kind = _kind(instruction, step)
+    reads = [
+        (number, _register(operand), operand) for number, (operand, _) in enumerate(step.reads)
+    ]
+    known = [(number, register, operand) for number, register, operand in reads if register >= 0]
+    outs = tuple(_NEVER if r is None else r.index for r, _ in step.writes)
+    values: list[tuple[int, int]] = []
+    used: list[int] = []
+    for number, register, operand in known:
+        if isinstance(operand, Address) or kind in ("use", "load", "tensor load"):
+            used.append(register)
+        elif kind == "wgmma" and not (
+            2 <= number < 2 + 4 * _of_registers(instruction) or number >= len(reads) - len(outs)
+        ):
+            used.append(register)  # scale-d, descriptors and metadata
+        else:
+            values.append((number, register))
+    return Flow(
+        kind, step, instruction, guard, not step.effect, tuple(values), tuple(used), outs, live
+    )
+
+
+def _of_registers(i: Instruction) -> bool:
+    """Say whether a wgmma takes A out of four registers."""
+    return isinstance(i.operands[1], Vector)
+
+
+def _register(operand: Operand) -> int:
+    match operand:
+        case Register(index=index):
+            return int(index)
+        case Negated(operand=Register(index=index)):
+            return int(index)
+        case Address(base=Register(index=index)):
+            return int(index)
+    return _NEVER
+
+
+def _kind(i: Instruction, step: Step) -> str:
+    if not step.effect:
+        return "pure"
+    match i.opcode:
+        case "ld" | "ldmatrix":
+            return "load"
+        case "st" if not i.flags & {"async", "bulk"}:
+            return "store"
+        case "stmatrix":
+            return "store"
+        case "mma":
+            return "spread" if any(word.startswith("sp") for word in i.flags) else "mma"
+        case "wgmma" if "mma_async" in i.flags:
+            return "wgmma"
+        case "tcgen05" if "ld" in i.flags:
+            return "tensor load"
+        case "tcgen05" if "st" in i.flags:
+            return "store"
+        case opcode if opcode in _PERMUTED:
+            return "permuted"
+        case opcode if opcode in _SPREAD and step.writes:
+            return "spread"
+    return "use"
+
+
+def results(
+    flow: Flow,
+    batch: WarpBatch,
+    mask: Mask,
+    operands: Sequence[Any],
+    lanes: Sequence[int],
+    held: Mapping[int, dict[int, Held]],
+) -> dict[int, list[Held]]:
+    """Return, by row of the batch, which lanes of each result hold such values, and from where."""
+    match flow.kind:
+        case "permuted":
+            return _permuted(flow, batch, mask, operands, held)
+        case "mma":
+            return _product(flow, batch, held)
+        case "wgmma":
+            return {row: _of_warpgroup(flow, row, operands, of) for row, of in held.items()}
+        case "pure" | "spread":
+            return {row: _each(flow, row, operands, lanes[row], of) for row, of in held.items()}
+    return {}  # of a load, what it brings
+
+
+def _each(
+    flow: Flow, row: int, operands: Sequence[Any], lanes: int, held: Mapping[int, Held]
+) -> list[Held]:
+    bits, origin = 0, None
+    for number, register in flow.values:
+        value = held.get(register)
+        if value is None or not value[0] & lanes:
+            continue
+        some = value[0] & lanes & ~_masked(flow, row, number, operands, held)
+        if some:
+            bits |= some
+            origin = origin or value[1]
+    if origin is None:
+        return []
+    if flow.kind == "spread":
+        bits = lanes
+    return [(bits, origin)] * len(flow.outs)
+
+
+def _masked(
+    flow: Flow, row: int, number: int, operands: Sequence[Any], held: Mapping[int, Held]
+) -> int:
+    """Return the lanes in which the other operands alone say the result."""
+    opcode = flow.instruction.opcode
+    if opcode == "selp" and number < 2:
+        chosen = _lane_bits(operands[2], row)
+        return chosen if number else ~chosen & ALL
+    if opcode not in ("and", "or"):
+        return 0
+    other = operands[1 - number]
+    said = _lane_bits((other if opcode == "and" else ~other) == np.zeros(1, other.dtype), row)
+    for at, register in flow.values:  # what the other says, if it is to be used itself
+        if at != number and register in held:
+            said &= ~held[register][0]
+    return said
+
+
+def _lane_bits(lanes: Array, row: int) -> int:
+    return bits_of(np.broadcast_to(lanes, (max(len(lanes), row + 1), LANES))[row : row + 1])[0]
+
+
+def bits_of(lanes: NDArray[np.bool_]) -> list[int]:
+    """Return each row of an (n, 32) array of lanes as bits."""
+    packed = np.packbits(np.ascontiguousarray(lanes), axis=1, bitorder="little")
+    found: list[int] = packed.view(U32)[:, 0].tolist()
+    return found
+
+
+def _words(batch: WarpBatch, register: int, held: Mapping[int, dict[int, Held]]) -> Array:
+    """Return a register with all bits set in the lanes that hold such a value."""
+    words = np.zeros((batch.size, LANES), U32)
+    for row, of in held.items():
+        if value := of.get(register):
+            words[row] = np.where(np.uint32(value[0]) >> np.arange(LANES) & 1, 0xFFFFFFFF, 0)
+    return words
+
+
+def _first(flow: Flow, held: Mapping[int, Held]) -> Any:  # noqa: ANN401 - an Origin or None
+    return next((held[r][1] for _, r in flow.values if r in held), None)
+
+
+def _permuted(
+    flow: Flow,
+    batch: WarpBatch,
+    mask: Mask,
+    operands: Sequence[Any],
+    held: Mapping[int, dict[int, Held]],
+) -> dict[int, list[Held]]:
+    """Let the instruction itself move the lanes; what it reports it has reported of the values."""
+    assert flow.step is not None
+    moved = [_words(batch, flow.values[0][1], held), *operands[1:]]
+    machine = batch.machine
+    kept, machine.findings = machine.findings, Findings()
+    try:
+        made = flow.step.run(batch, mask, *moved)
+    finally:
+        machine.findings = kept
+    first = made[0] if isinstance(made, tuple) else made
+    bits = bits_of(np.broadcast_to(first, (batch.size, LANES)) != 0)
+    found: dict[int, list[Held]] = {}
+    for row, of in held.items():
+        origin = _first(flow, of)
+        others = 0
+        for _, register in flow.values[1:]:
+            others |= of[register][0] if register in of else 0
+        if origin is not None and bits[row] | others:
+            found[row] = [(bits[row] | others, origin), (others, origin)][: len(flow.outs)]
+    return found
+
+
+def _product(
+    flow: Flow, batch: WarpBatch, held: Mapping[int, dict[int, Held]]
+) -> dict[int, list[Held]]:
+    """A row of D follows from that of A, a column from that of B, an element from that of C."""
+    form: WarpForm = form_of(flow.instruction)
+    assert flow.step is not None
+    of_a, of_b, _ = form.counts
+    registers = {number: register for number, register in flow.values}
+    words = [
+        _words(batch, registers.get(number, _NEVER), held) for number in range(len(flow.step.reads))
+    ]
+    if form.d == "f64":
+        words = [word.astype(np.uint64) * np.uint64(0x1_0000_0001) for word in words]
+    rows = np.any(words_of(words[:of_a], form.m), axis=2)
+    columns = np.any(words_of(words[of_a : of_a + of_b], 8), axis=2)
+    follows = rows[:, :, None] | columns[:, None, :] | (sums_of(words[of_a + of_b :], form) != 0)
+    kinds: dict[str, type[Any]] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+    parts = registers_of(follows.astype(kinds.get(form.d, np.int32)), form)
+    bits = [bits_of(part != 0) for part in parts]
+    found: dict[int, list[Held]] = {}
+    for row, of in held.items():
+        origin = _first(flow, of)
+        if origin is not None:
+            found[row] = [(of_register[row], origin) for of_register in bits]
+    return found
+
+
+def _of_warpgroup(
+    flow: Flow, row: int, operands: Sequence[Any], held: Mapping[int, Held]
+) -> list[Held]:
+    """The same of a warp's rows of D, of A in registers; what shared memory brings comes later.
+
+    Registers 0 and 2 of A are of row t / 4, 1 and 3 of the row 8 below; so are D's, two in turn, or
+    of f16 one.
+    """
+    adds = bool(_lane_bits(operands[0], row))
+    halves = [0, 0]
+    origin: Any = None
+    count = len(flow.step.reads) - len(flow.outs) if flow.step else 0
+    for number, register in flow.values:
+        if number < count and register in held:
+            halves[number & 1] |= _whole_groups(held[register][0])
+            origin = origin or held[register][1]
+    pairs = 1 if _d_type(flow) == "f16" else 2
+    found: list[Held] = []
+    for number, register in enumerate(flow.outs):
+        before = held.get(register) if adds else None
+        bits = halves[number // pairs & 1] | (before[0] if before else 0)
+        found.append((bits, before[1] if before and origin is None else origin))
+    return found
+
+
+def _d_type(flow: Flow) -> str:
+    return next(q for q in flow.instruction.qualifiers if q in ("f16", "f32", "s32"))
+
+
+def _whole_groups(bits: int) -> int:
+    """Return the lanes of all rows that some of these are of: four lanes have a row."""
+    some = (bits | bits >> 1 | bits >> 2 | bits >> 3) & 0x11111111
+    return some * 0xF
+
+
+def loaded(i: Instruction, missing: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """Return by register which lanes a load brings something missing to: `missing` are the bytes
+    from each lane's address, (n, 32, size).
+    """
+    warps, _, size = missing.shape
+    if i.opcode == "ld":
+        count = next((int(word[1:]) for word in ("v2", "v4", "v8") if word in i.flags), 1)
+        count *= 2 if "b128" in i.flags else 1
+        parts = np.any(missing.reshape(warps, LANES, count, size // count), axis=3)
+        return [parts[..., number] for number in range(count)]
+    count = next(int(word[1:]) for word in ("x1", "x2", "x4") if word in i.flags)
+    halves = np.any(missing[:, : 8 * count].reshape(warps, count, 8, 8, 2), axis=4)
+    if "trans" in i.flags:
+        halves = halves.swapaxes(2, 3)
+    lanes = np.any(halves.reshape(warps, count, LANES, 2), axis=3)
+    return [lanes[:, number] for number in range(count)]
+
+
+def stored_rows(i: Instruction, lanes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which halves of each row stmatrix stores of such values, (matrix, row, 8); `lanes` are
+    those of each register, (matrices, 32).
+    """
+    halves = np.repeat(lanes, 2, axis=1).reshape(len(lanes), 8, 8)
+    return halves.swapaxes(1, 2) if "trans" in i.flags else halves

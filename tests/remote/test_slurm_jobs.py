@@ -365,6 +365,25 @@ def test_a_node_unlike_the_probed_one_runs_nothing(host: LocalHost, cluster: Sta
     assert json.loads(facts.read_text())["driver"] == ""  # the next run is planned for this node
 
 
+def test_a_stage_that_is_interrupted_and_cannot_be_run_again_takes_nothing_from_the_others(
+    host: LocalHost, cluster: StandInSlurm
+) -> None:
+    link = host.link()
+    jobs = (job("first", shell("a", "true")), job("second", shell("b", WAITS)))
+    launch(link, *jobs)
+    began(host, 1)
+    (probe,) = host.workdir.glob("runs/*/probe.json")  # the next node is not like that one
+    probe.write_text(json.dumps({**json.loads(probe.read_text()), "driver": "570.1"}))
+    cluster.requeue(signal.SIGTERM, "two")
+    follow(host, link, *jobs)
+    found = results(host, *jobs)
+    assert found["first"].commands[0].exit_code == 0
+    assert found["second"].not_run.startswith("node two is not like the one that was probed")
+    (said,) = found["second"].interrupted
+    assert said.startswith("second: interrupted on node one at ")
+    assert said.endswith("; not run again")
+
+
 def test_refusals_of_slurm_are_one_sentence(host: LocalHost, unprobed: StandInSlurm) -> None:
     (unprobed.folder / "refused").write_text("sbatch: error: invalid partition specified: gpu\n")
     with pytest.raises(HostRefused, match="sbatch refuses the job: sbatch: error: invalid part"):

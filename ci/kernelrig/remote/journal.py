@@ -128,29 +128,35 @@ def _find_disorder(events: Sequence[Event], alone: Collection[str]) -> str:
     return ""
 
 
+_AFTERWARDS = {"stage_started": "run again", "stage_not_run": "not run again"}
+"""What becomes of a stage that was interrupted, by the event that says so."""
+
+
 def _without_interrupted(
     events: Sequence[Event],
 ) -> tuple[list[Event], dict[str, list[str]]]:
-    """Leave out what a stage did before it was interrupted and run again, and say so of it.
+    """Leave out what a stage did before it was interrupted, and say so of it, once it is known
+    whether it was run again.
 
     A job of Slurm that is preempted does that; each time is told, and the last one counts.
     """
-    kept: list[Event] = []
+    places: dict[str, list[int]] = {}  # by stage, of its events
+    left_out: set[int] = set()
     notes: dict[str, list[str]] = {}
     cut: set[str] = set()
-    for event in events:
-        stage = str(event.get("stage"))
-        if event["event"] == "interrupted":
+    for place, event in enumerate(events):
+        kind, stage = event["event"], str(event.get("stage"))
+        if kind == "interrupted":
             cut.add(stage)
             node, utc = (_cut(str(event.get(key, "?"))) for key in ("node", "utc"))
             said = f"{stage}: interrupted on node {node} at {utc}, as Slurm took its job away"
             notes.setdefault(stage, []).append(said)
-        elif event["event"] == "stage_started" and stage in cut:
-            kept = [e for e in kept if e.get("stage") != stage]
-            notes[stage][-1] += "; run again"
+        elif kind in _AFTERWARDS and stage in cut:
+            left_out.update(places.pop(stage))
+            notes[stage][-1] += f"; {_AFTERWARDS[kind]}"
             cut.remove(stage)
-        kept.append(event)
-    return kept, notes
+        places.setdefault(stage, []).append(place)
+    return [e for place, e in enumerate(events) if place not in left_out], notes
 
 
 def _about(events: Sequence[Event], stage: str) -> dict[str, list[Event]]:

@@ -31,7 +31,8 @@ class Earlier:
         self.not_run = {e["stage"] for e in self.events if e["event"] == "stage_not_run"}
         self.node = next((e["node"] for e in reversed(self.events) if e.get("node")), "")
         started = [e["stage"] for e in self.events if e["event"] == "stage_started"]
-        self.open = [name for name in dict.fromkeys(started) if name not in self.ended]
+        over = self.ended.keys() | self.not_run  # not run again, if it was interrupted
+        self.open = [name for name in dict.fromkeys(started) if name not in over]
         self.interrupted = {name for name in self.open if self._was_interrupted(name)}
         self.seconds = _total(self.events)
 

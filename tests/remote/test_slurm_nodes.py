@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kernelrig.errors import ProtocolError
-from kernelrig.model import Remote, on_gpu
+from kernelrig.model import Remote, on_gpu, stage_gpus
 from kernelrig.remote.agent.slurm import parse_jobs
 from kernelrig.remote.agent.slurm_job import allocated, difference
 from kernelrig.remote.allocation import read_allocation
@@ -83,7 +84,12 @@ def test_the_seconds_of_attempts_add_up_and_the_last_node_has_the_gpus_of_all(
     assert found.host is not None
     assert found.host.gpu["uuid"] == "GPU-b"
     assert found.host.leased == ("GPU-b", "GPU-c", "GPU-a")  # stages that were kept ran on the last
-    assert on_gpu(found.host, "GPU-a").gpu["uuid"] == "GPU-a"
+    kept = on_gpu(found.host, "GPU-a")
+    assert kept.gpu["uuid"] == "GPU-a"
+    beside = [[gpu["uuid"] for gpu in host.gpus_beside] for host in (found.host, kept)]
+    assert beside == [["GPU-b", "GPU-c"], ["GPU-a"]]
+    both = replace(remote, gpus="all")
+    assert stage_gpus(found.host, both) == ("GPU-b", "GPU-c")
     with pytest.raises(ProtocolError, match="has no good time"):
         read_allocation(written(tmp_path, *events, {"event": "note", "t": -1}), remote, timed=False)
     with pytest.raises(ProtocolError, match="the host's facts are garbled"):

@@ -89,12 +89,13 @@ class Host:
     """What the probe saw on the host, before anything was shipped. Empty strings: not found.
 
     `gpu_index` is the place in `gpus` of the one that programs use, None if CUDA_VISIBLE_DEVICES
-    shows them none. `admin`: the login is root's. `machine` is its instruction set: `x86_64`.
-    `boot` identifies this boot of it. `xid_errors` are those of its kernel log, with PCI address,
-    number and text; None where that cannot be read. `leased` are the UUIDs of the GPUs that a run
-    has for itself, `visible_devices` its CUDA_VISIBLE_DEVICES where we set it. `shared_power`: it
-    measured times while others could use the other GPUs. `clock_ahead_s` is against ours, None
-    unknown. `speed` is what its GPU gave under load, if that was measured.
+    shows them none; GPUs of another node, on which a job of Slurm was before, have its name as
+    `node`. `admin`: the login is root's. `machine` is its instruction set: `x86_64`. `boot`
+    identifies this boot of it. `xid_errors` are those of its kernel log, with PCI address, number
+    and text; None where that cannot be read. `leased` are the UUIDs of the GPUs that a run has for
+    itself, `visible_devices` its CUDA_VISIBLE_DEVICES where we set it. `shared_power`: it measured
+    times while others could use the other GPUs. `clock_ahead_s` is against ours, None unknown.
+    `speed` is what its GPU gave under load, if that was measured.
     """
 
     hostname: str
@@ -126,6 +127,12 @@ class Host:
         """nvidia-smi's fields of the GPU that programs use; empty without one."""
         index = self.gpu_index
         return self.gpus[index] if index is not None and 0 <= index < len(self.gpus) else {}
+
+    @property
+    def gpus_beside(self) -> tuple[dict[str, str], ...]:
+        """The GPUs of the node of that one, itself among them."""
+        node = self.gpu.get("node")
+        return tuple(gpu for gpu in self.gpus if gpu.get("node") == node)
 
 
 _ALIKE = ("name", "compute_cap", "mig.mode.current", "memory.total")
@@ -218,7 +225,7 @@ def stage_gpus(host: Host, remote: Remote | RecordedRemote) -> tuple[str, ...]:
     """
     if remote.gpus != "all" or len(host.leased) < 2:
         return ()
-    own = [gpu for gpu in host.gpus if gpu.get("uuid", "") in host.leased]
+    own = [gpu for gpu in host.gpus_beside if gpu.get("uuid", "") in host.leased]
     alike = [gpu for gpu in own if all(gpu.get(k) == host.gpu.get(k) for k in _ALIKE)]
     return tuple(gpu["uuid"] for gpu in alike)
 

@@ -36,10 +36,13 @@ def read_allocation(path: Path, remote: Remote, *, timed: bool) -> Allocation:
 
 def _with_gpus_of(last: Host, earlier: Sequence[Host]) -> Host:
     """Return the last node with the GPUs of earlier ones behind its own: kept stages ran there."""
-    found = {gpu.get("uuid", ""): gpu for host in (last, *earlier) for gpu in host.gpus}
-    leased = dict.fromkeys(uuid for host in (last, *earlier) for uuid in host.leased)
+    found = {gpu.get("uuid", ""): gpu for gpu in last.gpus}
+    for host in earlier:
+        for gpu in host.gpus:
+            found.setdefault(gpu.get("uuid", ""), {**gpu, "node": host.hostname})
     if len(found) <= len(last.gpus):
         return last
+    leased = dict.fromkeys(uuid for host in (last, *earlier) for uuid in host.leased)
     return replace(last, gpus=tuple(found.values()), leased=tuple(leased))
 
 

@@ -240,7 +240,7 @@ def timing_facts(
 
 def _other_gpus(host: Host) -> str:
     """Say what the host's other GPUs did meanwhile, with which this one shares power and heat."""
-    others = len(host.gpus) - 1
+    others = len(host.gpus_beside) - 1
     if others < 1:
         return ""
     if host.shared_power or len(host.leased) < len(host.gpus):

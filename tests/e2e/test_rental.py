@@ -52,6 +52,22 @@ def test_a_host_is_rented_used_and_given_back(
 
 
 @pytest.mark.long
+def test_up_says_at_once_that_no_run_could_log_in(
+    make: MakeProject, host: LoopbackHost, tmp_path: Path
+) -> None:
+    project = make()
+    provider = StandIn.make(tmp_path / "state", host.remote())
+    provider.write(project.root)
+    answer = project.invoke("up", "rented")
+    assert answer.exit_code == 0
+    assert (
+        "'rented' is there, and no run can be on it yet: remote 'rented' accepted none of our"
+        in (answer.stderr)
+    )
+    assert len(provider.hosts) == 1
+
+
+@pytest.mark.long
 def test_a_host_with_another_key_is_not_pinned_and_stays_named(
     make: MakeProject, host: LoopbackHost, tmp_path: Path
 ) -> None:

@@ -261,7 +261,19 @@ class LifeCycle:
             known, host=shown.host, port=shown.port, user=shown.user, host_key=shown.host_key
         )
         config.add_remote(self.root, reached, replace=True)
+        self._try_login(reached)
         return reached
+
+    def _try_login(self, reached: Remote) -> None:
+        """Say at once why no run could be on the host, which is billed by now, if that is so."""
+        from kernelrig.remote import connect
+
+        try:
+            with connect(reached, root=self.root):
+                pass
+        except (RemoteError, ProtocolError, ConfigError) as e:
+            hint = f"; {e.hint}" if e.hint else ""
+            say(f"'{reached.name}' is there, and no run can be on it yet: {e.message}{hint}")
 
     def give_back(self, rental: Rental) -> None:
         """Run `down` for each host of the request until `status` says that none is left."""

@@ -133,6 +133,17 @@ def test_each_register_of_a_vector_has_its_own_bytes(engine: str) -> None:
         assert [f.severity for f in found] == ["error" if errors else "warning"], register
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("word", "severity"), [(0, "warning"), (1, "error"), (2, "warning")])
+def test_constants_of_a_vector_have_their_places(word: int, severity: str, engine: str) -> None:
+    body = f"""{LOAD}
+        st.shared.v4.b32 [tile+512], {{%r190, %r3, 7, 7}};
+        ld.shared.b32 %r4, [tile+{512 + 4 * word}]; st.global.u32 [%rd1], %r4;
+    """
+    (found,) = of(body, engine)
+    assert found.severity == severity
+
+
 MATRIX = """
     shl.b32 %r1, %r190, 4; mov.u32 %r9, tile; add.u32 %r9, %r9, %r1;
     setp.lt.u32 %p2, %r190, 5; @%p2 st.shared.v4.b32 [%r9], {%r190, %r190, %r190, %r190};

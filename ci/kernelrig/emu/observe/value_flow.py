@@ -68,7 +68,12 @@ def flow_of(program: Program, at: int) -> Flow:
     reads = [
         (number, _register(operand), operand) for number, (operand, _) in enumerate(step.reads)
     ]
-    known = [(number, register, operand) for number, register, operand in reads if register >= 0]
+    known = [
+        (number, register, operand)
+        for number, register, operand in reads
+        # Constants have their places among what is stored.
+        if register >= 0 or (kind == "store" and not isinstance(operand, Address))
+    ]
     outs = tuple(_NEVER if r is None else r.index for r, _ in step.writes)
     values: list[tuple[int, int]] = []
     used: list[int] = []

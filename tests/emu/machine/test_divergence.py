@@ -18,10 +18,9 @@ add.s64 %rd2, %rd0, %rd1;
 """%r0 is the thread, %rd2 the address of its output."""
 
 
-def ran(body: str, threads: int = 96, number: int = 0) -> Result:
-    return run_ptx(
-        OUT + body, {"out": np.zeros(threads, np.uint32)}, block=(threads, 1, 1), number=number
-    )
+def ran(body: str, threads: int = 96, number: int = 0, shared: str = "") -> Result:
+    out = {"out": np.zeros(threads, np.uint32)}
+    return run_ptx(OUT + body, out, block=(threads, 1, 1), number=number, shared=shared)
 
 
 def steps_to_one(start: int) -> int:
@@ -210,3 +209,66 @@ def test_a_guarded_write_that_nothing_reads_does_no_harm(number: int) -> None:
     st.global.u32 [%rd2], %r8;
     """
     assert ran(body, number=number).buffers["out"].tolist() == list(range(96))
+
+
+TWO_SIDES = """
+and.b32 %r1, %r0, 31;
+setp.lt.u32 %p0, %r1, 16;
+mov.u32 %r2, words;
+mad.lo.u32 %r2, %r0, 4, %r2;
+add.u32 %r3, %r0, 100;
+@%p0 bra LOW;
+st.shared.u32 [%r2], %r3;
+bar.warp.sync {high};
+bra NEXT;
+LOW:
+st.shared.u32 [%r2], %r3;
+bar.warp.sync {low};
+NEXT:
+xor.b32 %r2, %r2, 64;
+ld.shared.u32 %r4, [%r2];
+st.global.u32 [%rd2], %r4;
+"""
+"""Both halves of a warp write, meet, and read what the other half wrote."""
+WORDS = ".shared .align 128 .b8 words[384]; .shared .align 4 .b8 flag[4];"
+
+
+@pytest.mark.parametrize("number", SCHEDULES)
+def test_lanes_of_one_mask_meet_at_barriers_on_both_sides_of_a_branch(number: int) -> None:
+    body = TWO_SIDES.format(high="-1", low="-1")
+    result = ran(body, number=number, shared=WORDS)
+    assert result.findings == ()
+    assert result.buffers["out"].tolist() == [(i ^ 16) + 100 for i in range(96)]
+
+
+@pytest.mark.parametrize("number", SCHEDULES)
+def test_lanes_that_have_met_need_no_other_warp_to_wait(number: int) -> None:
+    """Warps 1 and 2 wait in a loop for what warp 0 writes behind its barriers."""
+    waits = """
+    setp.lt.u32 %p1, %r0, 32;
+    @%p1 bra MET;
+    AGAIN:
+    ld.relaxed.cta.shared.u32 %r5, [flag];
+    setp.eq.u32 %p2, %r5, 0;
+    @%p2 bra AGAIN;
+    MET:
+    """
+    tell = "@%p1 st.relaxed.cta.shared.u32 [flag], 1;"
+    clear = "setp.eq.u32 %p3, %r0, 0; @%p3 st.shared.u32 [flag], 0; bar.sync 0;"
+    body = clear + waits + TWO_SIDES.format(high="-1", low="-1") + tell
+    result = ran(body, number=number, shared=WORDS)
+    assert result.findings == ()
+    assert result.buffers["out"].tolist() == [(i ^ 16) + 100 for i in range(96)]
+
+
+def test_lanes_of_different_masks_do_not_meet() -> None:
+    result = ran(TWO_SIDES.format(high="-1", low="0x7fffffff"), shared=WORDS)
+    assert [f.kind for f in result.findings] == ["deadlock"]
+
+
+def test_a_shuffle_does_not_meet_another_one() -> None:
+    shuffle = "shfl.sync.idx.b32 %r4, %r0, 0, 31, -1;"
+    body = f"setp.lt.u32 %p0, %r0, 16; @%p0 bra LOW; {shuffle} bra NEXT; LOW: {shuffle} NEXT:"
+    result = ran(f"{body} st.global.u32 [%rd2], %r4;", threads=32)
+    (found,) = result.findings
+    assert (found.kind, found.rule) == ("deadlock", "lanes-never-meet")

@@ -40,6 +40,22 @@ BODIES = {
         bar.sync 0;
         st.global.u32 [%rd100], %r5;
     """,
+    "lanes of one mask that meet at two barriers": """
+        and.b32 %r2, %r1, 15;
+        setp.lt.u32 %p1, %r2, 5;
+        @%p1 bra LOW;
+        st.global.u32 [%rd100], %r1;
+        bar.warp.sync -1;
+        bra NEXT;
+    LOW:
+        bar.warp.sync -1;
+        st.global.u32 [%rd100], 3;
+    NEXT:
+        bar.warp.sync -1;
+        ld.global.u32 %r5, [%rd100];
+        shfl.sync.bfly.b32 %r5, %r5, 1, 31, -1;
+        st.global.u32 [%rd100], %r5;
+    """,
     "a table of branches": """
         and.b32 %r2, %r1, 3;
         mov.u32 %r5, 7;

@@ -10,11 +10,12 @@ first.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
-from kernelrig.emu.machine.stall import BARRIER, Stall, name_warps
+from kernelrig.emu.machine.stall import BARRIER, Stall, name_ctas, name_warps
 from kernelrig.emu.numerics.arrays import full_mask, lane_bits
 
 
@@ -44,20 +45,23 @@ def report_deadlock(machine: Machine, parked: list[WarpBatch], converging: list[
     found = {key: waiters for key, waiters in found.items() if waiters.warps}
     warps = frozenset(int(w) for batch in converging for w in batch.warps)
     lanes = Stall("", "the other lanes of their warps", BARRIER, warps)
+    named = Stall("", "the other lanes that its mask names", BARRIER, warps, "lanes-never-meet")
     for batch in converging:
-        at = segments[batch.pc].first
-        _add(found.setdefault((None, at), _Waiters(lanes, at)), batch)
+        segment = segments[batch.pc]
+        by_mask = segment.condition is not None and segment.condition.collective == "mask"
+        waiters = _Waiters(named if by_mask else lanes, segment.first)
+        _add(found.setdefault((None, segment.first), waiters), batch)
     ordered = sorted(found.values(), key=lambda w: w.rank)
     if not ordered:
         machine.report("deadlock", "nothing can run and nothing is in flight")
         return
-    first, lines = ordered[0], [_line(machine, w) for w in ordered[1:]]
+    first, lines = ordered[0], _lines(machine, ordered)
     objects = dict.fromkeys(w.stall.name for w in ordered if w.stall.name)
     warp = min(first.warps)
     machine.report(
         "deadlock",
-        f"{_line(machine, first)}; nothing can run and nothing is in flight"
-        + "".join(f"\n  {line}" for line in lines),
+        f"{lines[0]}; nothing can run and nothing is in flight"
+        + "".join(f"\n  {line}" for line in lines[1:]),
         warp,
         first.warps[warp],
         first.at,
@@ -85,6 +89,23 @@ def _add(waiters: _Waiters, batch: WarpBatch) -> None:
     for row, warp in enumerate(batch.warps.tolist()):
         if warp in waiters.stall.warps:
             waiters.warps[warp] = waiters.warps.get(warp, 0) | lane_bits(lanes[row])
+
+
+def _lines(machine: Machine, ordered: list[_Waiters]) -> list[str]:
+    """Return a line for each; CTAs that wait alike share one, which speaks of the first."""
+    lines: dict[str, str] = {}
+    alike: dict[str, list[int]] = {}
+    for waiters in ordered:
+        line = key = _line(machine, waiters)
+        ctas = sorted({int(machine.cta_of[warp]) for warp in waiters.warps})
+        if len(ctas) == 1:
+            key = re.sub(rf"\bCTA {ctas[0]}\b", "CTA", line)
+            alike.setdefault(key, []).extend(ctas)
+        lines.setdefault(key, line)
+    for key, ctas in alike.items():
+        if others := sorted(ctas[1:]):
+            lines[key] += f"; {name_ctas(others)} alike"
+    return list(lines.values())
 
 
 def _line(machine: Machine, waiters: _Waiters) -> str:

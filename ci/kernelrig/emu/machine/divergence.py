@@ -198,6 +198,9 @@ class ConvergenceWaiters:
             return None
         return reconverge(_shared_points(groups))
 
+    def of(self, warp: int) -> list[WarpBatch]:
+        return [batch for (_, each), batch in self.waiting.items() if each == warp]
+
     def left(self, warp: int) -> list[WarpBatch]:
         """Take out the batches of a warp of which lanes have exited: they are to be asked again."""
         keys = [k for k in self.waiting if k[1] == warp]

@@ -49,6 +49,7 @@ from kernelrig.emu.machine.program import BRANCH, EXIT, STOP, TABLE, Segment
 from kernelrig.emu.machine.progress import AT, LAST
 from kernelrig.emu.machine.schedule_policy import LATE, Policy, latest
 from kernelrig.emu.machine.time_limit import limits_pass
+from kernelrig.emu.machine.warp_barriers import meet
 from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, full_mask
 
 
@@ -252,7 +253,19 @@ class Scheduler:
             own = np.where(here, members, 0)
             bits = np.bitwise_or.reduce(own, axis=1).astype(np.uint32)
             needed = alive & (bits[:, None] >> np.arange(LANES, dtype=np.uint32) & 1).astype(bool)
-        return self.waiters.gather(batch, needed)
+        gathered = self.waiters.gather(batch, needed)
+        if gathered is not batch and condition.collective == "mask":
+            for warp in batch.warps.tolist():
+                if (batch.pc, warp) in self.waiters.waiting:
+                    self._meet(warp)
+        return gathered
+
+    def _meet(self, warp: int) -> None:
+        """Let lanes of a warp go on that have met at a barrier from several places."""
+        for one in meet(self.machine, self.segments, self.waiters.of(warp)):
+            del self.waiters.waiting[one.pc, warp]
+            one.pc += 1
+            self.machine.ready.append(one)
 
     def _branch(
         self, batch: WarpBatch, segment: Segment, predicate: NDArray[np.bool_] | None

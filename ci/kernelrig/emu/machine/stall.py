@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,19 +33,27 @@ class Stall:
 
 
 def name_warps(machine: Machine, lanes_of: dict[int, int]) -> str:
-    """Name warps by CTA, those with the same lanes together: `CTA 0 warps 2 to 5 and CTA 1 ...`."""
+    """Name warps, those with the same lanes together: `CTAs 0, 1 warps 2 to 5 and CTA 2 ...`."""
     by_cta: dict[tuple[int, int], list[int]] = {}
     for warp in sorted(lanes_of):
         cta, number = int(machine.cta_of[warp]), warp % machine.geometry.warps
         by_cta.setdefault((cta, lanes_of[warp]), []).append(number)
-    return " and ".join(_named(cta, lanes, found) for (cta, lanes), found in by_cta.items())
+    alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for (cta, lanes), warps in by_cta.items():
+        alike.setdefault((lanes, tuple(warps)), []).append(cta)
+    return " and ".join(_named(ctas, *of) for of, ctas in alike.items())
 
 
-def _named(cta: int, lanes: int, warps: list[int]) -> str:
+def name_ctas(ctas: Sequence[int]) -> str:
+    """`CTA 3`, or `CTAs 1, 2, 8 to 20`."""
+    return f"CTA{'s' * (len(ctas) > 1)} {_ranges(ctas)}"
+
+
+def _named(ctas: Sequence[int], lanes: int, warps: Sequence[int]) -> str:
     some = f" (lanes {lanes:#010x})" if lanes != ALL_LANES else ""
     if lanes.bit_count() == 1:
         some = f" lane {lanes.bit_length() - 1}"
-    return f"CTA {cta} warp{'s' * (len(warps) > 1)} {_ranges(warps)}{some}"
+    return f"{name_ctas(ctas)} warp{'s' * (len(warps) > 1)} {_ranges(warps)}{some}"
 
 
 def _ranges(numbers: Iterable[int]) -> str:

@@ -63,6 +63,7 @@ ON_BATCH = ctypes.CFUNCTYPE(c_int, c_int64)
 ON_INSTRUCTION = ctypes.CFUNCTYPE(c_int, c_int64, c_int)
 ON_REGISTER = ctypes.CFUNCTYPE(c_int, c_int64, c_int, c_int)
 ON_OVERWRITTEN = ctypes.CFUNCTYPE(c_int, c_int64, c_int, c_int, c_int64, c_int)
+ON_WARP = ctypes.CFUNCTYPE(c_int, c_int)
 ON_WORDS = ctypes.CFUNCTYPE(c_int, c_int64, c_int64)
 ON_READY = ctypes.CFUNCTYPE(c_int, c_int64, c_int64, c_int64)
 ON_TAKEN = ctypes.CFUNCTYPE(c_int, c_int64, c_int64, c_int64, c_int)
@@ -83,6 +84,7 @@ CALLBACKS = (
     ("beyond", ON_WORDS),
     ("event", ON_BATCH),
     ("unreachable", ON_BATCH),
+    ("meet", ON_WARP),
     ("limits", PLAIN),
     ("stuck", PLAIN),
     ("poll", PLAIN),
@@ -170,6 +172,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_op_read": (None, (c_void_p, c_int64)),
     "core_parked": (c_int64, (c_void_p, c_void_p, c_int64)),
     "core_waiters": (c_int64, (c_void_p, c_void_p, c_int64)),
+    "core_pass": (None, (c_void_p, c_int64)),
     "core_ready": (c_int64, (c_void_p, c_void_p, c_int64)),
     "core_point_segment": (c_int, (c_int64,)),
     "core_point_missing": (c_int64, (c_int64, c_void_p, c_void_p, c_int64)),

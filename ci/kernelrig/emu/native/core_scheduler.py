@@ -27,6 +27,7 @@ from kernelrig.emu.machine.machine_state import ReconvergencePoint
 from kernelrig.emu.machine.progress import Progress
 from kernelrig.emu.machine.schedule_policy import FRIENDLY, LATE, RANDOM, UNFAIR, Policy
 from kernelrig.emu.machine.time_limit import limits_pass
+from kernelrig.emu.machine.warp_barriers import meet
 from kernelrig.emu.native.batch_facade import (
     IN_FLIGHT,
     PYTHON_IN_FLIGHT,
@@ -280,6 +281,13 @@ class CoreScheduler:
         missing = dict(zip(warps.tolist(), lanes_of(lanes), strict=True))
         point = ReconvergencePoint(calls.core_point_segment(address), missing)
         report_missing_lanes(self.machine, self._waiters(), point)
+        return 0
+
+    def _meet(self, warp: int) -> int:
+        machine = self.machine
+        for one in meet(machine, self.segments, self._waiters().of(warp)):
+            assert isinstance(one, NativeBatch)
+            machine.calls.core_pass(machine.core, one.address)
         return 0
 
     def _stuck(self) -> int:

@@ -113,4 +113,12 @@ MBARRIER_RULES = (
         "a thread that waits for it never continues",
         "look at what the missing warps wait for",
     ),
+    IsaRule(
+        "lanes-never-meet",
+        "9.7.9.6 and 9.7.13.2",
+        "all lanes that the mask of a .sync instruction names execute it, or have exited",
+        "those that do wait for the others for ever",
+        "let every lane that the mask names reach this instruction (a loop around it: with as many"
+        " trips in each of them), or name only those that do",
+    ),
 )

@@ -192,6 +192,15 @@ int64_t core_waiters(Core* core, Batch** into, int64_t limit) {
   return count;
 }
 
+// Lets a batch that waits for other lanes go on behind the instruction.
+void core_pass(Core* core, Batch* batch) {
+  auto& waiters = core->waiters;
+  waiters.erase(std::find_if(waiters.begin(), waiters.end(),
+                             [batch](const Waiter& one) { return one.batch == batch; }));
+  batch->segment()++;
+  core->ready.push_back(batch);
+}
+
 int64_t core_ready(Core* core, Batch** into, int64_t limit) {
   std::copy_n(core->ready.begin(), std::min(int64_t(core->ready.size()), limit), into);
   return int64_t(core->ready.size());

@@ -132,6 +132,7 @@ Batch* Core::gather(Batch* batch, const std::vector<Mask>& needed) {
   if (int(complete.size()) == batch->size())
     return batch;
   std::vector<Batch*> groups;
+  std::vector<int> meeting;
   if (!complete.empty())
     groups.push_back(take(*batch, complete, lanes));
   for (int row = 0; row < batch->size(); row++) {
@@ -149,16 +150,31 @@ Batch* Core::gather(Batch* batch, const std::vector<Mask>& needed) {
       share_points(both);
       one = reconverge(both);
     }
-    if (all & ~one->lanes[0])
+    if (all & ~one->lanes[0]) {
       waiters.push_back({segment, warp, one});
-    else
+      if (waits_elsewhere(waiters.back()))
+        meeting.push_back(warp);
+    } else {
       groups.push_back(one);
+    }
   }
   free(batch);
-  if (groups.empty())
-    return nullptr;
-  share_points(groups);
-  return reconverge(groups);
+  Batch* made = nullptr;
+  if (!groups.empty()) {
+    share_points(groups);
+    made = reconverge(groups);
+  }
+  for (int warp : meeting)
+    if (failed(call.meet(warp)))
+      break;
+  return made;
+}
+
+// Whether lanes of the warp wait for others of it in another place, too.
+bool Core::waits_elsewhere(const Waiter& waiter) const {
+  return std::any_of(waiters.begin(), waiters.end(), [&](const Waiter& other) {
+    return other.warp == waiter.warp && other.segment != waiter.segment;
+  });
 }
 
 // Keep the points that all share; batches that wait at another one are released.

@@ -94,6 +94,7 @@ struct Callbacks {
   int (*beyond)(Batch*, const Mask*);             // a brx beyond its table
   int (*event)(int64_t op);                       // the next event of a Python operation
   int (*unreachable)(const Point*);               // lanes that wait where the others do not come
+  int (*meet)(int warp);                          // its lanes wait in several places: core_pass
   int (*limits)();                                // waits give up, as at their limits; 0: all did
   int (*stuck)();                                 // the step limit
   int (*poll)();                                  // let Python handle its signals
@@ -188,6 +189,7 @@ struct Core {
   Batch* take(Batch& from, const std::vector<int>& rows, const std::vector<Mask>& lanes);
   Batch* reconverge(const std::vector<Batch*>& batches);
   Batch* gather(Batch* batch, const std::vector<Mask>& needed);
+  bool waits_elsewhere(const Waiter& waiter) const;
   Batch* arrive(Batch* batch);
   Batch* complete(const std::shared_ptr<Point>& point);
   void release(Point& point);

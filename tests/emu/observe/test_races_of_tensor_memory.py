@@ -292,6 +292,40 @@ def test_a_commit_frees_the_operands_to_a_wait_that_acquires(sem: str, kinds: li
     assert pair.play.kinds == kinds
 
 
+@pytest.mark.parametrize(("sem", "kinds"), [("acquire", []), ("relaxed", ["race"])])
+def test_a_commit_frees_what_its_thread_waited_for_and_no_product_read(
+    sem: str, kinds: list[str]
+) -> None:
+    """The last K step of a matrix fills a part of its stage, and the next copy all of it."""
+    pair = Pair()
+    full = Barrier(0, 0x410)
+    pair.play.copy_in((1, 0), full)
+    pair.play.wait((0, 0), full)
+    pair.commit(pair.released)
+    pair.play.wait((1, 0), pair.released, sem=sem)
+    pair.play.copy_in((1, 0), full, 1)
+    assert pair.play.kinds == kinds
+
+
+def test_a_commit_frees_no_copy_that_its_thread_did_not_wait_for() -> None:
+    pair = Pair()
+    full = Barrier(0, 0x410)
+    pair.play.copy_in((1, 0), full)
+    pair.commit(pair.released)
+    pair.play.wait((1, 0), pair.released)
+    pair.play.copy_in((1, 0), full, 1)
+    assert pair.play.kinds == ["race"]
+
+
+def test_a_commit_releases_nothing_that_its_thread_stored() -> None:
+    pair = Pair()
+    pair.play.store((0, 0))
+    pair.commit(pair.released)
+    pair.play.wait((1, 0), pair.released)
+    pair.play.load((1, 0))
+    assert pair.play.kinds == ["race"]
+
+
 @pytest.mark.parametrize(("fence", "kinds"), [(True, []), (False, ["proxy-fence"])])
 def test_a_product_reads_through_the_async_proxy(fence: bool, kinds: list[str]) -> None:
     pair = Pair()

@@ -357,6 +357,7 @@ class AsyncOperation:
     number: int = -1  # of its warp on the machine
     tracked: dict[int, int] = field(default_factory=dict)  # by a commit
     taken: Array | None = None  # of a commit: tcgen05 order of the thread
+    waited: Array | None = None  # of a commit: operations that its thread had waited for
     waits: Array | None = None  # of a tcgen05.ld or st: when each lane waited for it
     pieces: set[Any] = field(default_factory=set)  # of tensor memory that it writes
     records: dict[tuple[Any, ...], int] = field(default_factory=dict)

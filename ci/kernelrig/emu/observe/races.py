@@ -192,6 +192,7 @@ class Races(AccessCheck):
         # A commit stands for all products that its thread issued before (PTX ISA 9.7.16.12).
         elif operation.taken is not None:
             sync.end(operation, operation.tracked, True)
+            sync.pass_completions(operation.cluster, operation.waited)
             sync.pass_order(operation.cluster, operation.taken)
 
     def copies_arrived(self, ops: list[Op], lanes: int, barrier: Barrier, phase: int) -> None:

@@ -97,6 +97,10 @@ class Sync:
             clock[SHARED, columns] = clock[GLOBAL, columns] = values
         self.ended = join(self.ended, {cluster.number: clock})
 
+    def pass_completions(self, cluster: Cluster, clock: Array) -> None:
+        """Pass on what was complete before an operation that arrives was issued."""
+        self.ended = join(self.ended, {cluster.number: clock})
+
     def reach(self, warp: Warp, level: int) -> Known:
         """Return what a thread of `warp` acquires with a scope of `level`."""
         known = join(self.near.get(warp.cta), self.ended)

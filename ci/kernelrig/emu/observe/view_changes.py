@@ -266,6 +266,11 @@ def _track(op: Op, warp: Warp, operation: AsyncOperation) -> None:
         operation.taken = np.maximum(operation.clock[ORDERED], operation.clock[TENSOR])
         columns = list(mine)
         operation.taken[columns] = np.maximum(operation.taken[columns], list(mine.values()))
+        # What its thread had waited for is complete when it arrives: a copy into the part of a
+        # stage that no product read is behind the one before. It releases nothing of threads.
+        lanes = warp.cluster.lanes
+        operation.waited = np.zeros_like(operation.clock)
+        operation.waited[SAME, lanes:] = operation.clock[SAME, lanes:]
 
 
 def kind_of(name: str) -> str:

@@ -255,6 +255,7 @@ struct Operation : Actor {
   Time issuer_time;
   RowRef tracked;                               // by a commit
   RowRef taken;                                 // of a commit: tcgen05 order of the thread
+  RowRef waited;                                // of a commit: what its thread had waited for
   std::unique_ptr<std::array<Time, LANES>> waits;  // of a tcgen05.ld or st: when each lane waited
   std::vector<Piece> pieces;                    // of tensor memory that it writes
   // Of one that lanes issued each for itself, which has a column for each from `column` on: what
@@ -267,6 +268,7 @@ struct Operation : Actor {
     done = true;
     clock = Clock();
     known = KnownRef();
+    tracked = taken = waited = RowRef();
     parts.clear();
   }
 };

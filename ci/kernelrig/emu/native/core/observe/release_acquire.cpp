@@ -44,6 +44,13 @@ void Sync::end(const Operation& operation, const RowRef& times, bool asynchronou
   ended_ = join(ended_, with(KnownRef(), operation.cluster->number, clock));
 }
 
+// Passes on what was complete before an operation that arrives was issued.
+void Sync::pass_completions(const Cluster& cluster, const RowRef& times) {
+  Clock clock;
+  clock.rows[SAME] = times;
+  ended_ = join(ended_, with(KnownRef(), cluster.number, clock));
+}
+
 // Says of one operation that its reads (time) and writes (time + 1) are over.
 void Sync::end_one(const Operation& operation) {
   RowRef row;

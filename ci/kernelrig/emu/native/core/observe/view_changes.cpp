@@ -195,6 +195,10 @@ void track(Operation& operation, Warp& warp, int lane) {
     operation.tracked = products;
     operation.taken =
         later(later(operation.clock.rows[ORDERED], operation.clock.rows[TENSOR]), products);
+    // What its thread had waited for is complete when it arrives: a copy into the part of a stage
+    // that no product read is behind the one before. It releases nothing of threads.
+    operation.waited = operation.clock.rows[SAME];
+    std::fill_n(writable(operation.waited, columns), warp.cluster->lanes, 0);
     break;
   case Kind::OTHER:
     break;

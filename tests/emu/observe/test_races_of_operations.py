@@ -419,6 +419,19 @@ def test_an_operation_that_the_cta_waited_for_itself_is_not() -> None:
     assert across(direct=True).machine.findings == []
 
 
+def test_a_refill_of_what_the_other_cta_has_read_is_not() -> None:
+    """A multicast copy waits for the arrivals of all CTAs whose products read the stage."""
+    play, empty = Play(ctas=2, cluster=2, warps=1), Barrier(1, 0x408)
+    op = play.issue(0, "wgmma.mma_async")
+    play.op_access(op, False)
+    batch, _ = play.batch(0)
+    play.races.group_waited(batch, 0, -1, [op], False)
+    play.arrive((0, 0), empty, scope="cluster")
+    play.wait((1, 0), empty, scope="cluster")
+    play.copy_in((1, 0), Barrier(1), slot=0)
+    assert play.machine.findings == []
+
+
 # Many operations.
 def test_columns_of_operations_are_used_again() -> None:
     play, full, empty = Play(), Barrier(), Barrier(0, 0x408)

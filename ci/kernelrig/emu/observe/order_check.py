@@ -119,6 +119,7 @@ class OrderCheck:
             if (
                 self.watch is not None
                 and entry.asynchronous
+                and entry.write
                 and entry.cta != access.cta
                 and access.clock[DIRECT, column] < entry.time
             ):

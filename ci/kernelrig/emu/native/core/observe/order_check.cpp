@@ -59,7 +59,7 @@ bool OrderCheck::settled(int number) const {
 bool OrderCheck::advises(int number) const {
   if (!watch_ || !number) return false;
   const Record& record = records_.all[size_t(number)];
-  return record.asynchronous && record.cta != access_->who->cta &&
+  return record.asynchronous && record.write && record.cta != access_->who->cta &&
          access_->who->cluster->counts_operations(record.column) &&
          time_at(access_->clock->rows[DIRECT], record.column) < record.time;
 }

@@ -110,6 +110,13 @@ def test_activemask_of_a_diverged_warp_is_given_and_warned_about() -> None:
     assert [(f.kind, f.severity) for f in left.findings] == [("barrier-misuse", "warning")]
 
 
+def test_activemask_of_cooperative_groups_is_not() -> None:
+    file = '.file 1 "/cuda/include/cooperative_groups.h"\n'
+    asks = "mov.u32 %r9, 0;\n.loc 1 794 9\n@%p1 activemask.b32 %r9;"
+    body = f"{HEAD}\n{asks}\nst.global.b32 [%rd1], %r9;"
+    assert run_ptx(body, {"out": np.zeros(32, np.uint32)}, shared=file).findings == ()
+
+
 def test_the_carry_belongs_to_each_thread() -> None:
     assert (
         words("""

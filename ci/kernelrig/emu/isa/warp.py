@@ -186,10 +186,12 @@ def _match(i: Instruction) -> Step:
 
 def _activemask(i: Instruction) -> Step:
     (target,) = expect(i, 1)
+    # coalesced_threads() is made of it, and hands on the lanes that it found together.
+    sanctioned = any("/cooperative_groups" in frame.file for frame in i.place.frames)
 
     def run(batch: WarpBatch, mask: Mask) -> Array:
         lanes = batch.mask_of(mask)
-        if not lanes.all():
+        if not lanes.all() and not sanctioned:
             batch.report(
                 "barrier-misuse",
                 "activemask in a warp that has diverged: which lanes are together is up to the "

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from kernelrig.emu.launch.severities import SHOWN_BY_HARDWARE
 from kernelrig.emu.machine.findings import Finding
+from kernelrig.findings.demangling import readable
 from kernelrig.findings.location import chain_text, frame_of
 
 
@@ -29,7 +30,7 @@ def shown(finding: Finding) -> str:
         said.append(f"  see PTX ISA {finding.section}")
     if finding.fix and SHOWN_BY_HARDWARE.get(finding.rule) == "no":
         said.append("  by PTX; no hardware is known to show it")
-    return "\n".join(said)
+    return readable("\n".join(said))
 
 
 def _callers(finding: Finding) -> list[str]:

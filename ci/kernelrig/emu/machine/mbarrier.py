@@ -286,9 +286,9 @@ class Barriers:
             called = name_of(machine.memory, "shared", offset)
             text = f"{op.name} signals the mbarrier {called} of a CTA that has exited"
             if kind == "commit":
-                names = self._context("exited", offset, op.wait).objects
-                context = Context("commit-to-an-exited-cta", names, wait=op.wait)
-                self.machine.report_op(op, "leak", text, same=("commit", offset), context=context)
+                # Of a ring, whichever mbarrier it is: it is one statement that nobody waits for.
+                context = Context("commit-to-an-exited-cta", wait=op.wait)
+                self.machine.report_op(op, "leak", text, same="commit", context=context)
             elif machine.slot_of[op.warp] == slot:
                 names = self._context("exited", offset, op.wait).objects
                 context = Context("bytes-for-an-exited-cta", names, wait=op.wait)

@@ -147,7 +147,8 @@ def _is_copy_behind_product(before: Side, now: Side) -> bool:
 def _between_threads(before: Side, now: Side) -> str:
     a, b = before.who, now.who
     if a.place == b.place:
-        return "copy-before-the-others" if now.operation else "lanes-not-synchronised"
+        by_lanes = now.operation is None or now.operation.by_lanes  # as cp.async is
+        return "lanes-not-synchronised" if by_lanes else "copy-before-the-others"
     if a.cta == b.cta:
         return "threads-not-synchronised"
     return "cluster-not-synchronised" if a.cluster is b.cluster else "grid-not-synchronised"

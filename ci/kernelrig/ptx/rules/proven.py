@@ -70,7 +70,8 @@ LOAD_NOT_WAITED = IsaRule(
     " tcgen05.wait::ld, and between it and a dealloc",
     "the load is asynchronous: a use of its registers waits for it and orders nothing, and the"
     " next product may overwrite what is still being read",
-    "tcgen05.wait::ld, then tcgen05.fence::before_thread_sync, then the arrive",
+    "tcgen05.wait::ld, then tcgen05.fence::before_thread_sync, then the arrive, which the thread of"
+    " the next product waits for",
     code="P007",
 )
 ALIGNED_BY_ONE_LANE = IsaRule(

@@ -12,7 +12,8 @@ from kernelrig.model.frame import COMPILED_UNDER
 from kernelrig.proc import run_process
 
 _MAX_SOURCE_BYTES = 16 << 20
-_HEADERS = ("/cuda_runtime.h", "/cuda_runtime_api.h")
+_HEADERS = re.compile(r"/.*/(?:(?:cub|thrust|cuda|crt|cooperative_groups)/.+|cuda_\w+\.hp*)")
+"""CUDA's own, by their absolute paths: those of a program's folder are relative to it."""
 _POINTER = re.compile(
     r"(?:cuda|cu)(?:Malloc|MemAlloc|HostAlloc)\w*\s*(?:<[^<>()]*>)?\s*\(\s*"
     r"(?:\(\s*void\s*\*\s*\*\s*\)|reinterpret_cast\s*<[^<>]*>\s*\(|\(CUdeviceptr\s*\*\))?\s*"
@@ -32,9 +33,10 @@ class HostLines:
 
     def place(self, callers: Callers) -> str:
         """Return `prog.cu:12` for a call; functions of CUDA's headers are looked behind."""
-        found = [self._line(caller) for caller in callers]
-        own = (f for f in found if f and not f.rpartition(":")[0].endswith(_HEADERS))
-        return next(own, found[0])
+        for line in map(self._line, callers):
+            if line and not _HEADERS.fullmatch(line.rpartition(":")[0]):
+                return line
+        return self._line(callers[0])
 
     def pointer(self, callers: Callers) -> str:
         """Return what an allocating call writes its pointer to: `d_a` of `cudaMalloc(&d_a, n)`."""

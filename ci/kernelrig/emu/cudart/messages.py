@@ -13,15 +13,15 @@ from enum import IntEnum
 
 MAX_BODY = 1 << 30
 _HEAD = struct.Struct("<II")
-_LAUNCH = struct.Struct("<I3I3I3III2Q")
-_NOTE = struct.Struct("<IIQQ2Q")
+_LAUNCH = struct.Struct("<I3I3I3III24Q")
+_NOTE = struct.Struct("<IIQQ24Q")
 _FUNCTION = struct.Struct("<Iiiiii3i3iiiII")
-_ALLOCATE = struct.Struct("<QI2Q")
-_TENSOR_MAP = struct.Struct("<IIIQ5Q5Q5I5I3i3i2I4I2Q")
+_ALLOCATE = struct.Struct("<QI24Q")
+_TENSOR_MAP = struct.Struct("<IIIQ5Q5Q5I5I3i3i2I4I24Q")
 
 Triple = tuple[int, int, int]
-Callers = tuple[int, int]
-"""The address behind a call, and that behind the call of the function that made it."""
+Callers = tuple[int, ...]
+"""The address behind a call, that behind the call of the function that made it, and so on."""
 
 
 class Request(IntEnum):
@@ -182,15 +182,15 @@ def read_launch(body: bytes) -> LaunchMessage:
     """Raises BrokenMessage."""
     if len(body) < _LAUNCH.size:
         raise BrokenMessage
-    function, *n, dynamic, cooperative, at, behind = _LAUNCH.unpack_from(body)
+    function, *n = _LAUNCH.unpack_from(body)
     return LaunchMessage(
         function,
         (n[0], n[1], n[2]),
         (n[3], n[4], n[5]),
         (n[6], n[7], n[8]),
-        dynamic,
-        bool(cooperative),
-        (at, behind),
+        n[9],
+        bool(n[10]),
+        tuple(n[11:]),
         body[_LAUNCH.size :],
     )
 
@@ -198,9 +198,9 @@ def read_launch(body: bytes) -> LaunchMessage:
 def read_note(body: bytes) -> NoteMessage:
     """Raises BrokenMessage."""
     try:
-        kind, code, address, size, at, behind = _NOTE.unpack_from(body)
+        kind, code, address, size, *callers = _NOTE.unpack_from(body)
         text = body[_NOTE.size :].decode("utf-8", "replace")
-        return NoteMessage(Noted(kind), code, address, size, (at, behind), text)
+        return NoteMessage(Noted(kind), code, address, size, tuple(callers), text)
     except (struct.error, ValueError) as e:
         raise BrokenMessage from e
 
@@ -209,8 +209,8 @@ def read_allocate(body: bytes) -> tuple[int, int, Callers]:
     """Return bytes, kind and callers. Raises BrokenMessage."""
     if len(body) != _ALLOCATE.size:
         raise BrokenMessage
-    size, kind, at, behind = _ALLOCATE.unpack(body)
-    return size, kind, (at, behind)
+    size, kind, *callers = _ALLOCATE.unpack(body)
+    return size, kind, tuple(callers)
 
 
 def read_tensor_map(body: bytes) -> TensorMapMessage:
@@ -221,7 +221,7 @@ def read_tensor_map(body: bytes) -> TensorMapMessage:
     if not 1 <= rank <= 5:
         raise BrokenMessage
     lists = [tuple(rest[5 * i : 5 * i + rank]) for i in range(4)]
-    corners, (channels, pixels, interleave, swizzle, promotion, fill, at, behind) = (
+    corners, (channels, pixels, interleave, swizzle, promotion, fill, *callers) = (
         rest[20:26],
         rest[26:],
     )
@@ -230,7 +230,7 @@ def read_tensor_map(body: bytes) -> TensorMapMessage:
     column = ColumnMessage(lower, upper, channels, pixels) if im2col else None
     return TensorMapMessage(
         type_, address, lists[0], lists[1][: rank - 1], lists[2], lists[3],
-        interleave, swizzle, promotion, fill, (at, behind), column,
+        interleave, swizzle, promotion, fill, tuple(callers), column,
     )  # fmt: skip
 
 

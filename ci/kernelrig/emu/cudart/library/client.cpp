@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include <fcntl.h>
 #include <link.h>
@@ -133,28 +134,31 @@ struct Start {
 } start __attribute__((init_priority(200)));
 
 struct Search {
-  uint64_t wanted;
-  Callers found;
+  Callers found{};  // `at` is what is looked for
+  size_t behind = 0;
+  bool reached = false;
 };
 
 _Unwind_Reason_Code look(_Unwind_Context* frame, void* out) {
   auto* search = static_cast<Search*>(out);
   uint64_t at = _Unwind_GetIP(frame);
-  if (search->found.at) {
-    search->found.behind = at;
-    return _URC_END_OF_STACK;
+  if (search->reached) {
+    if (search->behind == std::size(search->found.behind))
+      return _URC_END_OF_STACK;
+    search->found.behind[search->behind++] = at;
   }
-  if (at == search->wanted)
-    search->found.at = at;
+  if (at == search->found.at)
+    search->reached = true;
   return _URC_NO_REASON;
 }
 
 }  // namespace
 
 Callers callers_of(const void* caller) {
-  Search search{reinterpret_cast<uint64_t>(caller), {0, 0}};
+  Search search;
+  search.found.at = reinterpret_cast<uint64_t>(caller);
   _Unwind_Backtrace(look, &search);
-  return {search.wanted, search.found.behind};
+  return search.found;
 }
 
 Process& process() {

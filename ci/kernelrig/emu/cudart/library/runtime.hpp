@@ -60,9 +60,10 @@ enum class Noted : uint32_t {
 };
 
 #pragma pack(push, 1)
-// Where the program made a call, and what called that: CUDA's headers have functions of their own.
+// Where the program made a call, and what called that, innermost first, 0 for none: CUDA's headers
+// have functions of their own.
 struct Callers {
-  uint64_t at, behind;
+  uint64_t at, behind[23];
 };
 
 struct Device {

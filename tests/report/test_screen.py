@@ -179,7 +179,7 @@ def test_a_run_of_which_nothing_was_launched_says_that_in_one_line() -> None:
     run = replace(runs.PASS, state="prepared", stages=(), jobs=())
     lines = render_run(run).splitlines()
     said = [line for line in lines if line.startswith("missing: ")]
-    assert said == ["missing: nothing was launched: its client ended before that"]
+    assert said == ["missing: nothing was launched: its client prepares it, or ended before"]
     assert lines[-1] == "next: ci/invoke remote-test --remote h200"
 
 

@@ -130,7 +130,7 @@ def is_incomplete(run: Run) -> bool:
 def missing(run: Run) -> tuple[str, ...]:
     """Name what did not come back; a planned stage without a record is missing, never passed."""
     if run.state == "prepared" and not run.stages:
-        return (*run.missing, "nothing was launched: its client ended before that")
+        return (*run.missing, "nothing was launched: its client prepares it, or ended before")
     return (*run.missing, *(f"stage {name}: it left no record" for name in _silent(run)))
 
 

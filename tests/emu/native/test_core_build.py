@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -84,6 +85,36 @@ def test_a_header_is_compiled_anew_where_it_is_included(tmp_path: Path, small_co
         build(HERE, cache, core)
     assert len([*cache.glob("add-*.o")]) == 3, "one was there"
     assert len([*cache.glob("registry-*.o")]) == 1
+
+
+def test_files_of_a_folder_are_compiled_as_one(tmp_path: Path, small_core: Path) -> None:
+    core, cache = sources(tmp_path / "core", 1), tmp_path / "cache"
+    shutil.copytree(small_core, cache)
+    (core / "sums").mkdir()
+    for name in ("one", "two"):
+        text = SMALL.replace("add", f"add_{name}").replace("handlers{{", f"{name}_handlers{{{{")
+        (core / f"sums/{name}.cpp").write_text(text.replace("NUMBER", "7"))
+    found = opened(build(HERE, cache, core))
+    assert min(found.core_find(name) for name in (b"add", b"add_one", b"add_two")) >= 0
+    assert len([*cache.glob("sums.all-*.o")]) == 1
+
+    (core / "sums/two.cpp").write_text("int x = y;")
+    with pytest.raises(NotBuilt, match=r": sums/two\.cpp:1:9: error: 'y' was not declared"):
+        build(HERE, cache, core)
+
+
+def test_no_constant_of_one_file_is_another_in_the_next() -> None:
+    """Compiled together, a name that one file has hides that of a header from those behind it."""
+    constant = re.compile(r"^(?:static |inline )*(?:constexpr|const) [^(\n;]*;", re.MULTILINE)
+
+    def constants(path: Path) -> set[str]:
+        lines = constant.findall(path.read_text("utf-8"))
+        return {name for line in lines for name in re.findall(r"(\w+)(?:\[\w*\])? =", line)}
+
+    of_headers = set().union(*map(constants, SOURCES.rglob("*.hpp")))
+    assert "TENSOR_COLUMNS" in of_headers
+    hidden = {path: constants(path) & of_headers for path in SOURCES.glob("*/*.cpp")}
+    assert not {path: names for path, names in hidden.items() if names}
 
 
 def test_processes_that_build_at_once_get_one_library(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Compiles the native core with the user's g++, once: a library in the user's cache folder.
 
-Each .cpp becomes an object of its own, named by the content of it, of the headers that it includes,
-of the compiler and of the flags; the library by its objects. What is there is never compiled again.
+Each unit (core_sources.py says which) becomes an object, named by the content of all files that it
+is made of, of the compiler and of the flags; the library by its objects. What is there is never
+compiled again.
 The compiler reads copies of what was hashed. Of processes that need it at once one compiles and the
 others wait; a file appears under its name whole.
 
@@ -145,7 +146,7 @@ def built(
 def _names(
     compiler: str, variant: Variant, folder: Path, sources: CoreSources
 ) -> tuple[dict[str, Path], Path]:
-    """Return the object of each .cpp file, and the library."""
+    """Return the object of each unit, and the library."""
     base = _base_key(compiler, variant)
     objects = {
         unit: folder / f"{Path(unit).stem}-{digest(base, *sources.included(unit))[:20]}.o"

@@ -2,6 +2,11 @@
 
 What is compiled must be what its name says: a file that changes while the compiler runs (an editor,
 a rebase) changes nothing here.
+
+The .cpp files of a folder are compiled as one, by a file that includes them all: the headers that
+they share, and what the compiler makes of their templates, cost more than the rest. So no two of
+them give one name to two things, in namespaces without a name either. Those at the top are compiled
+one by one.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ import contextlib
 import hashlib
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +26,7 @@ _KINDS = ("*.cpp", "*.hpp", "*.h")
 
 @dataclass(frozen=True, slots=True)
 class CoreSources:
-    """The content of each .cpp and .hpp, by its path below `root`."""
+    """The content of each .cpp and .hpp, and of each file that stands for a folder, by its path."""
 
     root: Path
     files: dict[str, bytes]
@@ -29,7 +34,7 @@ class CoreSources:
     @property
     def units(self) -> tuple[str, ...]:
         """What is compiled."""
-        return tuple(name for name in self.files if name.endswith(".cpp"))
+        return tuple(name for name in self.files if name.endswith(".cpp") and "/" not in name)
 
     def included(self, unit: str) -> list[bytes]:
         """Return the content of a file and of each header of ours that it includes, at any depth.
@@ -68,7 +73,18 @@ def read_sources(root: Path = SOURCES) -> CoreSources:
     for path in sorted(path for kind in _KINDS for path in root.rglob(kind)):
         with contextlib.suppress(FileNotFoundError):  # it has just been removed
             files[path.relative_to(root).as_posix()] = path.read_bytes()
-    return CoreSources(root, files)
+    return CoreSources(root, {**files, **dict(_of_folders(files))})
+
+
+def _of_folders(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield a file for each folder that has .cpp files, which includes them."""
+    inside: dict[str, list[str]] = {}
+    for name in names:
+        folder = posixpath.dirname(name)
+        if folder and name.endswith(".cpp"):
+            inside.setdefault(folder.replace("/", "."), []).append(name)
+    for folder, held in inside.items():
+        yield f"{folder}.all.cpp", "".join(f'#include "{name}"\n' for name in held).encode()
 
 
 def digest(*parts: str | bytes) -> str:

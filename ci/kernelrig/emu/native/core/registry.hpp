@@ -8,7 +8,8 @@
 //     }}
 //
 // Functions of one lane are registered by the templates of lanes.hpp, which make their names.
-// A new file needs no line elsewhere: core_build.py compiles every .cpp of this folder and below.
+// A new file needs no line elsewhere: core_build.py compiles every .cpp of this folder and below, those
+// of one folder together: the constant is called FILE_handlers there.
 #pragma once
 
 #include <initializer_list>

@@ -387,7 +387,7 @@ Result bulk_store(Context& context, const Instruction& instruction) {
       [&](const Issuer& issuer, auto& copy) { issue(*sync, instruction, issuer, copy, true); });
 }
 
-const Handlers handlers{{"bulk.tensor.load", tensor_load},
+const Handlers bulk_handlers{{"bulk.tensor.load", tensor_load},
                         {"bulk.tensor.store", tensor_store},
                         {"bulk.tensor.prefetch", tensor_prefetch},
                         {"bulk.load", bulk_load},

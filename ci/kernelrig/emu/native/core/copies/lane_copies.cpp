@@ -244,7 +244,7 @@ Result arrive(Context& context, const Instruction& instruction) {
   return CONTINUE;
 }
 
-const Handlers handlers{{"cp.async", copy}, {"cp.async.mbarrier.arrive", arrive}};
+const Handlers lane_copies_handlers{{"cp.async", copy}, {"cp.async.mbarrier.arrive", arrive}};
 
 } // namespace
 } // namespace emu

@@ -16,11 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "core.hpp"
+
 namespace emu::races {
 
-constexpr int LANES = 32;
-using Mask = uint32_t;
-constexpr Mask ALL = 0xFFFFFFFFu;
 using Time = int32_t;
 constexpr Time NEVER = INT32_MAX;
 

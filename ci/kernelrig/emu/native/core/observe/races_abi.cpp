@@ -121,7 +121,7 @@ void races_actor(const Actor* actor, RacesActor* out) {
           -1,
           0,
           0,
-          ALL,
+          emu::ALL,
           ""};
   if (!actor->is_operation) return;
   const auto& operation = static_cast<const Operation&>(*actor);

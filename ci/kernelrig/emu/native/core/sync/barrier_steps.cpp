@@ -283,14 +283,14 @@ Result cluster_wait(Context& context, const Instruction&) {
   return CONTINUE;
 }
 
-const Handlers handlers{{"bar.sync", wait},
+const Handlers barrier_steps_handlers{{"bar.sync", wait},
                         {"bar.arrive", only_arrive},
                         {"bar.red.popc", count},
                         {"bar.red.and", vote<true>},
                         {"bar.red.or", vote<false>},
                         {"barrier.cluster.arrive", cluster_arrive},
                         {"barrier.cluster.wait", cluster_wait}};
-const Conditions conditions{{"bar.sync", may_pass},
+const Conditions barrier_steps_conditions{{"bar.sync", may_pass},
                             {"bar.red.popc", may_pass},
                             {"bar.red.and", may_pass},
                             {"bar.red.or", may_pass},

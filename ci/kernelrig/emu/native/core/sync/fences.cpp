@@ -87,7 +87,7 @@ Result warp_sync(Context& context, const Instruction& instruction) {
   return CONTINUE;
 }
 
-const Handlers handlers{
+const Handlers fences_handlers{
     {"fence", fence},
     {"fence.proxy", proxy_fence},
     {"fence.mbarrier_init", publish},

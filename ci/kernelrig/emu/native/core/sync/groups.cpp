@@ -137,8 +137,8 @@ namespace {
 // What changes nothing.
 Result quiet(Context& context, const Instruction&) { return sync_of(context) ? CONTINUE : FALLBACK; }
 
-const Handlers handlers{{"group.commit", commit_groups}, {"group.wait", wait_for_groups}, {"sync.quiet", quiet}};
-const Conditions conditions{{"group.wait", groups_may_pass}};
+const Handlers groups_handlers{{"group.commit", commit_groups}, {"group.wait", wait_for_groups}, {"sync.quiet", quiet}};
+const Conditions groups_conditions{{"group.wait", groups_may_pass}};
 
 } // namespace
 } // namespace emu

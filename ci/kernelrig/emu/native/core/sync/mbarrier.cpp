@@ -169,7 +169,7 @@ template <class T> Result wait(Context& context, const Instruction& instruction)
   thread_local std::vector<Named> found;
   if (!sync || !find_all(*sync, context, instruction.operands[1], false, found))
     return FALLBACK;
-  int64_t parity;
+  int64_t parity = 0;
   for (int n = 0; n < context.count; n++)
     if (!parity_of<T>(context, instruction, context.rows[n], 2, parity))
       return FALLBACK;
@@ -267,11 +267,11 @@ Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going
   return core.blocked_by.empty() ? ALL_READY : SOME_WAIT;
 }
 
-const Handlers handlers{{"mbarrier.arrive", arrive},
+const Handlers mbarrier_handlers{{"mbarrier.arrive", arrive},
                         {"mbarrier.transact", transact},
                         {"mbarrier.wait.u32", wait<uint32_t>},
                         {"mbarrier.wait.u64", wait<uint64_t>}};
-const Conditions conditions{{"mbarrier.wait.u32", may_pass<uint32_t>},
+const Conditions mbarrier_conditions{{"mbarrier.wait.u32", may_pass<uint32_t>},
                             {"mbarrier.wait.u64", may_pass<uint64_t>}};
 
 }  // namespace

@@ -65,7 +65,7 @@ void Sync::tensor_accessed(const Op& op, int64_t slot, int64_t lane, int64_t lan
   uint8_t* marks = tensor[size_t(slot)].written;
   bool right = !(marks && write && op.follows);
   for (int64_t row = lane; marks && !write && right && row < lane + lanes; row++)
-    right = !std::memchr(marks + row * COLUMNS + column, 0, size_t(columns));
+    right = !std::memchr(marks + row * TENSOR_COLUMNS + column, 0, size_t(columns));
   acting = &op;
   if (!right) {
     op.follows |= !write;
@@ -74,7 +74,7 @@ void Sync::tensor_accessed(const Op& op, int64_t slot, int64_t lane, int64_t lan
     failed(op, TENSOR_ACCESSED, reinterpret_cast<int64_t>(words), 0, 0);
   } else {
     for (int64_t row = lane; marks && write && row < lane + lanes; row++)
-      std::memset(marks + row * COLUMNS + column, 1, size_t(columns));
+      std::memset(marks + row * TENSOR_COLUMNS + column, 1, size_t(columns));
     if (memory.races)
       memory.races->op_tensor(op.clock,
                               {int(slot), int(lane), int(lane + lanes), int(column),

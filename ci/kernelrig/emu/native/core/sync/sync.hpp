@@ -53,15 +53,17 @@ struct Queue {
 enum GroupKind : int { BULK_GROUPS, COPY_GROUPS, MATRIX_GROUPS, GROUP_KINDS };
 
 // Tensor memory of a CTA: 128 x 512 words of Python's, and which of its columns may be accessed, a
-// bit for 32 of them.
-constexpr int TENSOR_LANES = 128, COLUMNS = 512, UNIT_COLUMNS = 32;
+// bit for 32 of them. An address is a lane, and a column below it.
+constexpr int TENSOR_LANES = 128, TENSOR_COLUMNS = 512, UNIT_COLUMNS = 32;
+constexpr int LANE_SHIFT = 16;
+constexpr int64_t COLUMN_MASK = 0xFFFF;
 struct TensorMemory {
   uint32_t* words = nullptr;
   uint8_t* written = nullptr;  // marks of Init by word; null: it does not watch
   uint32_t usable = 0;
 
   bool may_access(int64_t column, int64_t columns) const {
-    if (column < 0 || column + columns > COLUMNS)
+    if (column < 0 || column + columns > TENSOR_COLUMNS)
       return false;
     const int64_t low = column / UNIT_COLUMNS, high = (column + columns - 1) / UNIT_COLUMNS;
     const uint32_t wanted = uint32_t((uint64_t(1) << (high - low + 1)) - 1) << low;

@@ -15,11 +15,11 @@ namespace {
 
 // Of vectors as wide as the CPU has them: rows of a block, and vectors of a row, that registers hold.
 #if defined(__AVX512F__)
-constexpr int BYTES = 64, ROWS = 8, MOST_VECTORS = 3;
+constexpr int BYTES = 64, BLOCK_ROWS = 8, MOST_VECTORS = 3;
 #elif defined(__AVX__)
-constexpr int BYTES = 32, ROWS = 4, MOST_VECTORS = 2;
+constexpr int BYTES = 32, BLOCK_ROWS = 4, MOST_VECTORS = 2;
 #else
-constexpr int BYTES = 16, ROWS = 4, MOST_VECTORS = 2;
+constexpr int BYTES = 16, BLOCK_ROWS = 4, MOST_VECTORS = 2;
 #endif
 constexpr int WIDTH = BYTES / int(sizeof(float));
 typedef float Vector __attribute__((vector_size(BYTES)));
@@ -115,10 +115,10 @@ bool is_zero(const float* values, int64_t lines, int64_t length, int64_t stride)
 const std::vector<uint8_t>& find_zeros(const MatrixProduct& p) {
   thread_local std::vector<uint8_t> blocks;
   blocks.clear();
-  for (int64_t row = 0; row + ROWS <= p.m; row += ROWS)
+  for (int64_t row = 0; row + BLOCK_ROWS <= p.m; row += BLOCK_ROWS)
     blocks.push_back(p.a.by_columns
-                         ? is_zero(p.a.values + row, p.k, ROWS, p.a.stride)
-                         : is_zero(p.a.values + row * p.a.stride, ROWS, p.k, p.a.stride));
+                         ? is_zero(p.a.values + row, p.k, BLOCK_ROWS, p.a.stride)
+                         : is_zero(p.a.values + row * p.a.stride, BLOCK_ROWS, p.k, p.a.stride));
   return blocks;
 }
 
@@ -126,8 +126,8 @@ template <int vectors, bool exact>
 void multiply_panel(const MatrixProduct& p, const std::vector<uint8_t>& zeros, const Panel& panel) {
   int64_t row = 0;
   for (const uint8_t zero : zeros) {
-    block<ROWS, vectors, exact>(p, row, panel, zero && panel.finite ? 0 : p.k);
-    row += ROWS;
+    block<BLOCK_ROWS, vectors, exact>(p, row, panel, zero && panel.finite ? 0 : p.k);
+    row += BLOCK_ROWS;
   }
   for (; row < p.m; row++)
     block<1, vectors, exact>(p, row, panel, p.k);

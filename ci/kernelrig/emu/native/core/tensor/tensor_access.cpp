@@ -13,8 +13,6 @@ namespace emu {
 namespace {
 
 constexpr uint32_t UNTOUCHED = 0xFFE1DEAD;
-constexpr int LANE_SHIFT = 16;
-constexpr int64_t COLUMN_MASK = 0xFFFF;
 enum ShapeName : int64_t { S32X32B, S16X64B, S16X32BX2, S16X128B, S16X256B };
 constexpr int PER_NUMBER[] = {1, 1, 1, 2, 4};  // registers of a thread at .x1
 constexpr int SHAPE_WORDS = 4;                 // immediates: name, number, halves, second half
@@ -79,7 +77,7 @@ uint32_t* words_of(Sync& sync, Op& op, const TensorAccess& access, bool& over) {
   const TensorMemory& tensor = sync.tensor[size_t(access.slot)];
   over = false;
   if (tensor.words && tensor.may_access(access.column, access.shape->width))
-    return tensor.words + access.lane * COLUMNS + access.column;
+    return tensor.words + access.lane * TENSOR_COLUMNS + access.column;
   over = sync.failed(op, TENSOR_ACCESS, access.slot, access.column, access.shape->width);
   return nullptr;
 }
@@ -101,13 +99,13 @@ bool load_step(Core& core, Op& op) {
   access.brought = true;
   uint32_t* into = access.values.data();
   if (shape.tall && !shape.halves) {
-    for (int lane = 0; lane < LANES; lane++, words += COLUMNS)
+    for (int lane = 0; lane < LANES; lane++, words += TENSOR_COLUMNS)
       for (int reg = 0; reg < shape.registers; reg++)
         into[reg * LANES + lane] = words[reg];
     return false;
   }
   for (size_t n = 0; n < shape.lanes.size(); n++) {
-    const uint32_t* from = words + shape.lanes[n] * COLUMNS + shape.columns[n];
+    const uint32_t* from = words + shape.lanes[n] * TENSOR_COLUMNS + shape.columns[n];
     into[n] = shape.halves ? (from[0] & 0xFFFF) | from[1] << 16 : from[0];
   }
   return false;
@@ -122,13 +120,13 @@ bool write(Sync& sync, Op& op, const TensorAccess& access) {
   tell(sync, op, access, true);
   const uint32_t* from = access.values.data();
   if (shape.tall && !shape.halves) {
-    for (int lane = 0; lane < LANES; lane++, words += COLUMNS)
+    for (int lane = 0; lane < LANES; lane++, words += TENSOR_COLUMNS)
       for (int reg = 0; reg < shape.registers; reg++)
         words[reg] = from[reg * LANES + lane];
     return false;
   }
   for (size_t n = 0; n < shape.lanes.size(); n++) {
-    uint32_t* into = words + shape.lanes[n] * COLUMNS + shape.columns[n];
+    uint32_t* into = words + shape.lanes[n] * TENSOR_COLUMNS + shape.columns[n];
     if (shape.halves) {
       into[0] = from[n] & 0xFFFF;
       into[1] = from[n] >> 16;
@@ -259,7 +257,7 @@ std::vector<int64_t> unfinished(const Sync& sync, int warp, bool loads) {
 }
 
 // Immediate: whether loads are waited for, or stores.
-Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going) {
+Answer tcgen05_may_pass(Context& context, const Instruction& instruction, uint8_t* going) {
   Sync* sync = sync_of(context);
   if (!sync)
     return ASK_PYTHON;
@@ -276,7 +274,7 @@ Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going
   return keys.empty() ? ALL_READY : SOME_WAIT;
 }
 
-Result wait(Context& context, const Instruction& instruction) {
+Result tcgen05_wait(Context& context, const Instruction& instruction) {
   Sync* sync = sync_of(context);
   if (!sync)
     return FALLBACK;
@@ -366,7 +364,7 @@ bool find_places(const Sync& sync, Context& context, const Instruction& instruct
 }
 
 // Operands: the address, CTAs of a multicast. Immediates: the CTA group, a multicast.
-Result commit(Context& context, const Instruction& instruction) {
+Result tcgen05_commit(Context& context, const Instruction& instruction) {
   Sync* sync = sync_of(context);
   if (!sync)
     return FALLBACK;
@@ -421,12 +419,12 @@ Result settle_early(Context& context, const Instruction& instruction) {
   return CONTINUE;
 }
 
-const Handlers handlers{{"register.early", settle_early},
+const Handlers tensor_access_handlers{{"register.early", settle_early},
                         {"tcgen05.ld", load},
                         {"tcgen05.st", store},
-                        {"tcgen05.wait", wait},
-                        {"tcgen05.commit", commit}};
-const Conditions conditions{{"tcgen05.wait", may_pass}};
+                        {"tcgen05.wait", tcgen05_wait},
+                        {"tcgen05.commit", tcgen05_commit}};
+const Conditions tensor_access_conditions{{"tcgen05.wait", tcgen05_may_pass}};
 
 } // namespace
 

@@ -30,8 +30,6 @@ const TensorForm* TensorProducts::form(uint32_t bits, int kind, int group) {
 namespace {
 
 constexpr int A_COLUMNS = 8;  // of tensor memory, for 32 bytes of K
-constexpr int LANE_SHIFT = 16;
-constexpr int64_t COLUMN_MASK = 0xFFFF;
 
 int64_t rows_of(const TensorProduct& product) { return product.form->m / product.group; }
 int64_t columns_of(const TensorProduct& product) { return product.form->n / product.group; }
@@ -91,7 +89,7 @@ void fetch_words(Sync& sync, Op& op, const TensorProduct& product, int number, i
     const AccessDetail detail{AccessDetail::A_WORDS, number, tiles[n].row};
     sync.tensor_accessed(op, slot, lane, tiles[n].rows, column, A_COLUMNS, false, &detail);
     for (int row = 0; row < tiles[n].rows; row++, into += K_BYTES)
-      std::memcpy(into, tensor.words + (lane + row) * COLUMNS + column, K_BYTES);
+      std::memcpy(into, tensor.words + (lane + row) * TENSOR_COLUMNS + column, K_BYTES);
   }
 }
 
@@ -173,13 +171,13 @@ bool add(Core& core, Op& op, TensorProduct& product) {
   }
   const bool exact = has_exact_products(Element(form.a)) && has_exact_products(Element(form.b));
   // The CTAs' words lie side by side: rows of both are rows of one D.
-  const bool together = product.group == 2 && count == 1 && d[1] == d[0] + TENSOR_LANES * COLUMNS;
+  const bool together = product.group == 2 && count == 1 && d[1] == d[0] + TENSOR_LANES * TENSOR_COLUMNS;
   for (int number = 0; number < (together ? 1 : product.group); number++)
     for (const TensorTile* tile = tiles; tile != tiles + count; tile++) {
-      float* into = d[number] + (tile->lane + product.lane) * COLUMNS + product.column;
+      float* into = d[number] + (tile->lane + product.lane) * TENSOR_COLUMNS + product.column;
       multiply({together ? form.m : tile->rows, tile->columns, k,
                 {from_row(a, number * rows + tile->row), a.stride, a.by_columns},
-                b.data() + tile->column, form.n, into, COLUMNS, product.accumulates, exact});
+                b.data() + tile->column, form.n, into, TENSOR_COLUMNS, product.accumulates, exact});
     }
   return false;
 }
@@ -237,7 +235,7 @@ bool find(Sync& sync, Context& context, const Instruction& instruction, const Ro
   const int64_t a = context.in<int64_t>(row, operands[A])[lane];
   const uint64_t b = context.in<uint64_t>(row, operands[B])[lane];
   if (!find_words(context.in<int64_t>(row, operands[D])[lane], into, into.lane, into.column) ||
-      into.column + width_of(*form, group) > COLUMNS)
+      into.column + width_of(*form, group) > TENSOR_COLUMNS)
     return false;
   into.a_in_tensor_memory = instruction.immediates[A_IN_TENSOR_MEMORY];
   int64_t lane_of_a = 0;
@@ -283,7 +281,7 @@ Result mma(Context& context, const Instruction& instruction) {
   return CONTINUE;
 }
 
-const Handlers handlers{{"tcgen05.mma", mma}};
+const Handlers tensor_product_handlers{{"tcgen05.mma", mma}};
 
 }  // namespace
 }  // namespace emu

@@ -242,7 +242,7 @@ Result movmatrix(Context& context, const Instruction& instruction) {
   return CONTINUE;
 }
 
-const Handlers handlers{
+const Handlers warp_product_handlers{
     {"mma.f32", floats<false, false>},   {"mma.f16", floats<true, false>},
     {"mma.s32", integers<false>},        {"mma.f64", doubles},
     {"mma.sp.f32", floats<false, true>}, {"mma.sp.f16", floats<true, true>},

@@ -634,10 +634,10 @@ Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going
   return groups_may_pass(context, instruction, going);
 }
 
-const Handlers handlers{
+const Handlers warpgroup_product_handlers{
     {"wgmma", product}, {"wgmma.fence", fence}, {"wgmma.commit", commit}, {"wgmma.wait", wait},
     {"register.overwrites", overwrites}};
-const Conditions conditions{{"wgmma.wait", may_pass}};
+const Conditions warpgroup_product_conditions{{"wgmma.wait", may_pass}};
 
 }  // namespace
 }  // namespace emu

@@ -10,6 +10,7 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ from kernelrig.config import load_kernels
 from kernelrig.errors import CiError
 from kernelrig.report.next_step import next_command
 
+from tests.compilations import share_builds
 from tests.report import runs
 
 ROOT = Path(__file__).parents[1]
@@ -173,12 +175,12 @@ def is_printed(expected: Sequence[str], printed: Sequence[str]) -> bool:
     return bool(re.fullmatch(pattern, "".join(f"{words(line)}\n" for line in printed)))
 
 
-def run_as_shown(case: Shown) -> None:
+def run_as_shown(case: Shown, root: Path = ROOT) -> None:
     program, *flags_of_it = shlex.split(case.command)
     assert program == "ci/invoke"
     done = subprocess.run(
         [sys.executable, "-m", "kernelrig", *flags_of_it],
-        cwd=ROOT,
+        cwd=root,
         env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -195,10 +197,24 @@ def test_a_command_of_a_page_prints_what_the_page_shows(case: Shown) -> None:
     run_as_shown(case)
 
 
+@pytest.fixture(scope="module")
+def unused_checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of this checkout in which nothing was run: in a used one stages are reused."""
+    root = tmp_path_factory.mktemp("checkout") / "kernelrig"
+    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns("artifacts", ".*", "__pycache__"))
+    share_builds(root)
+    tools = ROOT / "artifacts/tools"
+    tools.mkdir(parents=True, exist_ok=True)
+    (root / "artifacts/tools").symlink_to(tools)
+    return root
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("case", [*shown("long")], ids=lambda case: f"{case.page}: {case.command}")
-def test_a_long_command_of_a_page_prints_what_the_page_shows(case: Shown) -> None:
-    run_as_shown(case)
+def test_a_long_command_of_a_page_prints_what_the_page_shows(
+    case: Shown, unused_checkout: Path
+) -> None:
+    run_as_shown(case, unused_checkout)
 
 
 def test_output_that_differs_is_not_what_a_page_shows() -> None:

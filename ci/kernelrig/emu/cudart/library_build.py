@@ -53,6 +53,7 @@ def _variant(headers: Path) -> Variant:
     held = (path.read_bytes() for name in INCLUDED if (path := headers / name).is_file())
     return Variant(
         name="cudart",
+        top="cudart",
         headers=(os.fspath(headers),),
         of_headers=hashlib.sha256(b"\0".join(held)).hexdigest(),
         # Programs that are linked with CUDA's own library ask for the version of that name.

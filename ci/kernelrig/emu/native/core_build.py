@@ -59,7 +59,8 @@ LEVELS = {
 class Variant:
     """How to compile: for which CPU (a value of -march), with sanitizers or not.
 
-    A library other than the core has a `name`, and flags of its own for compiling and linking.
+    A library other than the core has a `name`, flags of its own for compiling and linking, and the
+    name of the unit that its files at the top are, if they are one (`top`).
     `headers` are folders whose place says nothing of the result: `of_headers` says what they hold.
     """
 
@@ -70,6 +71,7 @@ class Variant:
     own_link: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
     of_headers: str = ""
+    top: str | None = None
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -113,7 +115,7 @@ def build(variant: Variant = HERE, folder: Path | None = None, sources: Path = S
     Without `folder` it is the cache folder, or a temporary one if that cannot be written.
     Raises NotBuilt without a compiler, for one that fails, and where nothing can be written.
     """
-    return _build_there(read_sources(sources), variant, folder)
+    return _build_there(read_sources(sources, variant.top), variant, folder)
 
 
 def _build_there(sources: CoreSources, variant: Variant, folder: Path | None) -> Path:
@@ -139,7 +141,8 @@ def built(
     if compiler is None:
         return None
     variant = variant or Variant(sanitized=bool(os.environ.get(SANITIZED)))
-    _, library = _names(compiler, variant, folder or cache_folder(), read_sources(sources))
+    of = read_sources(sources, variant.top)
+    _, library = _names(compiler, variant, folder or cache_folder(), of)
     return library if library.is_file() else None
 
 

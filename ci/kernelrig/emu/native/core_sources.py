@@ -6,7 +6,7 @@ a rebase) changes nothing here.
 The .cpp files of a folder are compiled as one, by a file that includes them all: the headers that
 they share, and what the compiler makes of their templates, cost more than the rest. So no two of
 them give one name to two things, in namespaces without a name either. Those at the top are compiled
-one by one.
+one by one, or as one too.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ _KINDS = ("*.cpp", "*.hpp", "*.h")
 
 @dataclass(frozen=True, slots=True)
 class CoreSources:
-    """The content of each .cpp and .hpp, and of each file that stands for a folder, by its path."""
+    """The content of each .cpp and .hpp, and of each file that stands for a folder, by its path.
+
+    `units` are those that are compiled.
+    """
 
     root: Path
     files: dict[str, bytes]
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """What is compiled."""
-        return tuple(name for name in self.files if name.endswith(".cpp") and "/" not in name)
+    units: tuple[str, ...]
 
     def included(self, unit: str) -> list[bytes]:
         """Return the content of a file and of each header of ours that it includes, at any depth.
@@ -67,20 +66,25 @@ class CoreSources:
             yield content
 
 
-def read_sources(root: Path = SOURCES) -> CoreSources:
-    """Return the sources below `root` as they are now. Raises OSError."""
+def read_sources(root: Path = SOURCES, top: str | None = None) -> CoreSources:
+    """Return the sources below `root` as they are now. Raises OSError.
+
+    `top` names the unit of the files at the top, if they are one.
+    """
     files = {}
     for path in sorted(path for kind in _KINDS for path in root.rglob(kind)):
         with contextlib.suppress(FileNotFoundError):  # it has just been removed
             files[path.relative_to(root).as_posix()] = path.read_bytes()
-    return CoreSources(root, {**files, **dict(_of_folders(files))})
+    folders = dict(_of_folders(files, top))
+    alone = () if top else (n for n in files if n.endswith(".cpp") and "/" not in n)
+    return CoreSources(root, {**files, **folders}, (*folders, *alone))
 
 
-def _of_folders(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+def _of_folders(names: Iterable[str], top: str | None) -> Iterator[tuple[str, bytes]]:
     """Yield a file for each folder that has .cpp files, which includes them."""
     inside: dict[str, list[str]] = {}
     for name in names:
-        folder = posixpath.dirname(name)
+        folder = posixpath.dirname(name) or top
         if folder and name.endswith(".cpp"):
             inside.setdefault(folder.replace("/", "."), []).append(name)
     for folder, held in inside.items():

@@ -228,3 +228,4 @@ cudaError_t cudaMemcpyFromArrayAsync(void* to, cudaArray_const_t from, size_t x,
 }
 }
 #pragma GCC visibility pop
+#undef COPIED

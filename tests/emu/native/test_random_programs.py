@@ -39,6 +39,7 @@ def test_programs_have_statements_of_all_kinds() -> None:
         "atom.shared", "brx.idx", "shfl.sync", "bar.red", "bar.arrive", "barrier.cluster",
         "mbarrier.try_wait", "cp.async.ca", "cp.async.mbarrier.arrive", "cp.async.bulk.shared",
         "cp.async.bulk.tensor.2d.shared", "cp.async.bulk.tensor.3d.shared", "multicast::cluster",
+        "global.im2col.mbarrier", "cp.async.bulk.tensor.4d.shared",
         "cp.async.bulk.tensor.2d.global", "cp.reduce.async.bulk.tensor", "wgmma.mma_async",
         "tcgen05.mma", "tcgen05.ld", "tcgen05.st",
     )  # fmt: skip

@@ -55,6 +55,18 @@ def test_a_run_that_names_no_remote_takes_the_default_where_there_is_one() -> No
         assert error.value.message.startswith(said)
 
 
+def test_a_kernel_without_production_is_built_in_its_only_variant_or_says_what_to_type() -> None:
+    one = replace(KERNEL, variants={"gemm": Variant("gemm", "gemm")})
+    assert choose_targets(one, "", "") == (("sm_90a", "gemm"),)
+    two = replace(
+        KERNEL, variants={"product": Variant("product", "gemm"), "bias": Variant("bias", "bias")}
+    )
+    with pytest.raises(ConfigError) as error:
+        choose_targets(two, "sm_90a", "")
+    assert "gemm has no variant production, which is the default" in error.value.message
+    assert error.value.hint == "name one, as --variant product"
+
+
 def test_an_emulator_is_the_gpu_that_the_kernel_is_for_and_a_host_is_its_own() -> None:
     emulator = Remote("emulator", "sm_100a", device=DeviceKind.EMULATOR)
     assert at_arch_of(emulator, KERNEL) == replace(emulator, arch="sm_90a")

@@ -152,11 +152,24 @@ def choose_targets(
     elif everything:
         variants = kernel.variants
     else:
-        variants = [choose(kernel.variants, "production", "variant", kernel.name)]
+        variants = [default_variant(kernel)]
     pairs = tuple((a, v) for a in archs for v in variants if not kernel.lacks(v, a))
     if not pairs:
         raise ConfigError("; ".join(kernel.lacks(v, arch) for v in variants))
     return pairs
+
+
+def default_variant(kernel: Kernel) -> str:
+    """Return production, or the only variant of a kernel; ConfigError where one is to be named."""
+    if "production" in kernel.variants:
+        return "production"
+    if len(kernel.variants) == 1:
+        return next(iter(kernel.variants))
+    names = ", ".join(kernel.variants)
+    raise ConfigError(
+        f"{kernel.name} has no variant production, which is the default; its variants: {names}",
+        f"name one, as --variant {next(iter(kernel.variants), 'NAME')}",
+    )
 
 
 def checked_targets(kernel: Kernel, arch: str, variant: str) -> tuple[tuple[str, str], ...]:

@@ -16,7 +16,7 @@ from typing import TypeVar
 from kernelrig import config
 from kernelrig.config.experiment_file import BASELINE, FOLDER, ExperimentFile, write_experiment
 from kernelrig.config.expression import parse_condition
-from kernelrig.config.selection import choose, choose_kernel
+from kernelrig.config.selection import choose, choose_kernel, default_variant
 from kernelrig.errors import ConfigError
 from kernelrig.files.validation import nearest
 from kernelrig.model import (
@@ -79,7 +79,9 @@ def new(root: Path, name: str, wording: Wording) -> tuple[Experiment, str]:
         title=w.title or name,
         kernel=kernel.name,
         arch=choose(kernel.sources, w.arch or next(iter(kernel.sources)), "arch", kernel.name),
-        variant=choose(kernel.variants, w.variant or "production", "variant", kernel.name),
+        variant=choose(kernel.variants, w.variant, "variant", kernel.name)
+        if w.variant
+        else default_variant(kernel),
         case=choose(kernel.cases, w.case, "case", kernel.name) if w.case else "",
         state=ExperimentState.OPEN,
         rank=_word("rank", Rank, w.rank or Rank.SHOULD_TRY),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from kernelrig.emu.native.library import library
 from kernelrig.files.rundir import sha256_file
 
 from tests.emu.harness import kernel_text
+
+ROOT = Path(__file__).parents[2]
 
 # Two warps store their number to one place: the last one is any of them.
 LAST_WINS = """
@@ -229,3 +234,12 @@ def test_a_part_keeps_the_causes_of_its_findings_also_among_the_others(folder: P
         ("race", None),
         ("uninitialised", 2),
     ]
+
+
+def test_a_reader_that_leaves_early_is_no_failure_of_the_emulator() -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    argv = [sys.executable, "-m", "kernelrig.emu", "rules"]
+    done = subprocess.run(argv, stdout=writes, stderr=subprocess.PIPE, cwd=ROOT, check=False)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (4, b"")

@@ -27,6 +27,7 @@ SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a")
 _UNDEFINED = re.compile(r"undefined reference to [`'](\w+)'")
 _CUDA = re.compile(r"(__)?cu(da)?[A-Z]|cu(blas|dnn|rand|fft|sparse|solver|pti)|nvrtc|nvml|nccl")
 _LINKED = re.compile(r"-l(?!ineinfo$)\w.*|-L.*")
+_OF_PTXAS = re.compile(r"ptxas info\b|\s+\d+ bytes stack frame")
 _NO_LIBRARY = re.compile(r"cannot find -l(\w+)")
 _LIBRARY = re.compile(
     r"(cublas|cublasLt|cudnn|cufft|cufftw|cusparse|cusolver|cutensor|cufile|cupti|nvblas|nvjpeg|npp|nccl"
@@ -122,7 +123,8 @@ def _does_not_compile(source: Path, log: str, argv: Sequence[str]) -> BuildError
     """Say why nvcc fails. Raises ConfigError for a header of a library that cannot be here."""
     if included := sorted(set(filter(is_cuda_library, _NO_HEADER.findall(log)))):
         raise _no_library(included)
-    lines = log.strip().splitlines()[-SHOWN_LINES:]
+    lines = [line for line in log.strip().splitlines() if not _OF_PTXAS.match(line)]
+    lines = lines[-SHOWN_LINES:]
     command = f"command: {shlex.join(argv)}"
     return BuildError(
         f"{source.name} does not compile",

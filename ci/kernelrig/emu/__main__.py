@@ -51,6 +51,9 @@ def main(argv: list[str] | None = None) -> int:
     except CiError as e:
         print(log_text(f"error: {e}"), file=sys.stderr)
         return e.exit_code
+    except BrokenPipeError:  # who reads has left, as `head` does; the interpreter flushes once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CiError.exit_code
     except Exception as e:  # an exit of 1 would read as a finding
         said = f"error: the emulator itself failed, {type(e).__name__} at {raised_at(e)}: {e}; "
         advice = "nothing was established: please report it with the launch file"

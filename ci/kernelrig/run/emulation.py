@@ -16,6 +16,7 @@ from kernelrig.model import Case, Kernel, Pattern, Plan, Stage, StageKind
 from kernelrig.run.fault import CASE, read_fault
 from kernelrig.run.requests import EmulateRequest
 from kernelrig.run.spec import BuildSpec, RunSpec
+from kernelrig.terminal.command_name import COMMAND
 
 PLAN, FAULT_PLAN, TUNABLES_PLAN = "emulate", "fault", "emulate-tunables"
 CASES = ("images=1,ctas=2", "images=2,ctas=2", "images=3,ctas=2", "images=7,ctas=4")
@@ -255,5 +256,8 @@ def _disk_mb(kernel: Kernel, case: Case, request: EmulateRequest) -> int:
 def _require_level(kernel: Kernel) -> None:
     if not kernel.level or not kernel.cuda:
         raise ConfigError(
-            f"{kernel.name} describes no launch to emulate: it is not a harness program"
+            f"{kernel.name} describes no launch to emulate: it is not a harness program",
+            f"a program with a main of its own is emulated whole: `{COMMAND} run FILE`, or"
+            f" `{COMMAND} remote-test`; `{COMMAND} record FILE` makes a launch file for"
+            " `emulate --launch`",
         )

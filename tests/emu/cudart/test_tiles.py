@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 from kernelrig.emu.cudart.messages import Noted
@@ -24,6 +25,14 @@ def test_tensor_copies_of_a_cluster_are_right(run: partial[Ran]) -> None:
         ("copy_tile", (2, 1, 1)),
         ("count", (1, 1, 1)),
     ]
+
+
+def test_a_launch_through_cudas_headers_is_named_by_the_programs_own_line(
+    run: partial[Ran],
+) -> None:
+    source = (Path(__file__).parent / "programs/tiles.cu").read_text().splitlines()
+    (number,) = [n for n, line in enumerate(source, 1) if "cudaLaunchKernelEx(" in line]
+    assert run(schedules=1).run.launches[0].place.endswith(f"tiles.cu:{number}")
 
 
 def test_a_variable_is_written_by_the_host(run: partial[Ran]) -> None:

@@ -48,6 +48,7 @@ UNFENCED = [("wgmma-fragments-not-fenced", "warning")]
     "ld.shared.b32 %d2, [smem];",
     "mov.b32 %d2, 0;",
     "setp.eq.u32 %p1, %r1, 3; @%p1 mov.b32 %d2, 0;",
+    "setp.eq.u32 %p1, %r1, 300; @%p1 mov.b32 %d2, 0; mov.b32 %d2, 1;",
 ])  # fmt: skip
 def test_a_register_of_d_is_written_in_flight(write: str, how: dict[str, Any]) -> None:
     found = product(D_ALONE, how, read_early=write)
@@ -100,6 +101,7 @@ def test_a_wait_lets_go_of_the_groups_it_waits_for(
 @pytest.mark.parametrize(("behind", "wanted"), [
     ("xor.b32 %r12, %r12, 1;", UNFENCED),
     ("mov.b32 %r12, %r9;", []),  # a compiler's own
+    ("mov.b32 %r12, %r9; xor.b32 %r12, %r12, 1;", UNFENCED),
     ("xor.b32 %r12, %r12, 1; wgmma.fence.sync.aligned;", []),
 ])  # fmt: skip
 def test_registers_of_a_are_fenced_behind_their_last_write(

@@ -215,7 +215,9 @@ class Codegen(FunctionText):
             for register, _ in wanted:
                 if register is not None:
                     self._hold(register, at, quiet=True)
-        for watched in self.watched.written_by(step):
+        # A mov does not count as a write of A's registers (tensor.warpgroup_misuse.overwritten).
+        surely = not guard and instruction.opcode != "mov"
+        for watched in self.watched.written_by(step, surely=surely):
             self._overwrites(at, watched, guard)
         indent = ""
         if step.effect:

@@ -23,11 +23,12 @@ class WatchedRegisters:
         """Begin a segment."""
         self._told.clear()
 
-    def written_by(self, step: Step) -> list[int]:
-        """Return those that a step writes, and that the segment has not written before."""
+    def written_by(self, step: Step, *, surely: bool) -> list[int]:
+        """Return those that a step writes, and that the segment has not surely written before."""
         if step.overwritten is not None or not self.overwritten:
             return []
         written = [r.index for r, _ in step.writes if r is not None and r.index in self.overwritten]
         found = [index for index in written if index not in self._told]
-        self._told.update(found)
+        if surely:
+            self._told.update(found)
         return found

@@ -137,7 +137,7 @@ def entry_registers(function: Function) -> int | None:
     ctas = function.directive("minnctapersm")
     if not threads or not ctas:
         return None
-    every = math.prod(int(n) for n in threads) * max(1, int(ctas[0]))
+    every = max(1, math.prod(int(n) for n in threads)) * max(1, int(ctas[0]))
     return min(MOST, OF_AN_SM // every // UNIT * UNIT)
 
 

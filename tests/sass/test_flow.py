@@ -11,7 +11,8 @@ from kernelrig.sass import control_flow, parse_sass
 from tests.sass.text import edges, flow_of
 from tests.sass_fixture import Probe
 
-PROBES = ("roles_100a", "guarded_100a", "roles_90a", "odd_100a", "odd_90a")
+GUARDED = pytest.param("guarded_100a", marks=pytest.mark.long)  # roles_100a, and checks between
+PROBES = ("roles_100a", GUARDED, "roles_90a", "odd_100a", "odd_90a")
 
 
 def drawn(dot: str) -> dict[str, set[tuple[int, int]]]:

@@ -14,7 +14,8 @@ from kernelrig.sass.parse import split_operands
 
 from tests.sass_fixture import Probe
 
-PROBES = ("roles_100a", "guarded_100a", "roles_90a", "odd_100a", "odd_90a")
+GUARDED = pytest.param("guarded_100a", marks=pytest.mark.long)  # roles_100a, and checks between
+PROBES = ("roles_100a", GUARDED, "roles_90a", "odd_100a", "odd_90a")
 SMALL = """\t.target\tsm_100a
 
 \t.elftype\t@"ET_EXEC"

@@ -123,3 +123,15 @@ def test_of_lanes_that_store_one_flag_the_last_is_seen() -> None:
         play.access((1, 0), COUNTER, 4, False, "global", sem="acquire", scope="gpu")
         play.load((1, 0), 0, space="global")
         assert play.kinds == wanted
+
+
+def test_of_many_lanes_those_of_a_warp_go_together_when_its_last_does() -> None:
+    threads = [(warp, lane) for lane in range(8) for warp in (0, 1)]
+    for reader, wanted in (((1, 7), []), ((1, 0), []), ((0, 7), ["race"])):
+        play = Play(ctas=2, warps=1)
+        play.store((1, 3), 0, space="global")
+        play.store((0, 3), 4, space="global")
+        count(play, threads)
+        play.load(reader, 0, space="global")
+        play.load(reader, 4, space="global")
+        assert play.kinds == wanted

@@ -25,7 +25,7 @@ from kernelrig.emu.observe.conflicts import Reports
 from kernelrig.emu.observe.order_check import Access, OrderCheck
 from kernelrig.emu.observe.readers import BITS, Where
 from kernelrig.emu.observe.regions import Regions
-from kernelrig.emu.observe.release_acquire import StrongAccess, StrongForm, Sync
+from kernelrig.emu.observe.release_acquire import StrongAccess, StrongForm, Sync, in_turns
 from kernelrig.emu.observe.shadow import UNORDERED, Before, Region
 from kernelrig.emu.observe.view_changes import free_columns
 
@@ -131,10 +131,8 @@ class AccessCheck(Hooks):
                     flat_byte = int(index[row][lane])
                     places[flat_byte] = places.get(flat_byte, 0) | 1 << lane
                 strong += [(warp, (space, at), lanes_at) for at, lanes_at in places.items()]
-        for turn in turns or ():
-            row, lane = divmod(turn, LANES)
-            warp = self.warps[int(batch.warps[row])]
-            strong.append((warp, (space, int(index[row, lane])), 1 << lane))
+        for row, flat_byte, bits in in_turns(turns or [], index):
+            strong.append((self.warps[int(batch.warps[row])], (space, flat_byte), bits))
         if strong:
             kind = "relaxed" if sem == "volatile" else sem
             observed &= atomic or not write

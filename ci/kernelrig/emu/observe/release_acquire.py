@@ -6,12 +6,13 @@ cluster barrier, in a variable that is written by a release. PTX ISA 8.7 to 8.9.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from kernelrig.emu.numerics.arrays import Array
+from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.clocks import (
     DIRECT,
     GLOBAL,
@@ -43,6 +44,33 @@ class StrongForm(NamedTuple):
     sem: str
     level: int
     at: int
+
+
+MOST_APART = 8
+
+
+def in_turns(turns: list[int], index: Array) -> list[tuple[int, int, int]]:
+    """Return who uses which place after whom: row, flat byte, lanes (bits).
+
+    Where more than a few share a place, the lanes of a warp go together, when its last one does,
+    and twice, so that each knows all of them: who is last would be one, and a warp whose lanes all
+    know something else is slow to follow.
+    """
+    places = index.reshape(-1)[turns].tolist()
+    users = Counter(places)
+    left = Counter((turn // LANES, place) for turn, place in zip(turns, places, strict=True))
+    together: dict[tuple[int, int], int] = {}
+    found: list[tuple[int, int, int]] = []
+    for turn, place in zip(turns, places, strict=True):
+        row, lane = divmod(turn, LANES)
+        left[row, place] -= 1
+        if users[place] > MOST_APART:
+            together[row, place] = together.get((row, place), 0) | 1 << lane
+            if not left[row, place]:
+                found += [(row, place, together[row, place])] * 2
+        else:
+            found.append((row, place, 1 << lane))
+    return found
 
 
 class Sync:

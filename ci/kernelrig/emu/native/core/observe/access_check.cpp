@@ -69,11 +69,33 @@ void Races::look(const Threads* threads, size_t count, int at, int space, const 
       }
     }
   }
+  if (how.turn_count) take_turns(threads, first, how);
+  if (!strong_.empty()) synchronise(strong_, space, how, level, at);
+}
+
+// Who uses which place after whom. Where more than a few share a place, the lanes of a warp go
+// together, when its last one does, and twice, so that each knows all of them: who is last would be
+// one, and a warp whose lanes all know something else is slow to follow.
+void Races::take_turns(const Threads* threads, const int64_t* flat, const AccessForm& how) {
+  std::unordered_map<int64_t, size_t> users;
+  std::map<std::pair<int, int64_t>, std::pair<size_t, Mask>> left;  // by row: how many, who was before
+  for (size_t i = 0; i < how.turn_count; ++i) {
+    ++users[flat[how.turns[i]]];
+    ++left[{how.turns[i] / LANES, flat[how.turns[i]]}].first;
+  }
   for (size_t i = 0; i < how.turn_count; ++i) {
     const int row = how.turns[i] / LANES, lane = how.turns[i] % LANES;
-    strong_.push_back({warps_[size_t(threads[row].warp)], first[how.turns[i]], 1u << lane});
+    const int64_t place = flat[how.turns[i]];
+    Warp* warp = warps_[size_t(threads[row].warp)];
+    auto& [count, together] = left[{row, place}];
+    --count;
+    if (users[place] <= MOST_APART) {
+      strong_.push_back({warp, place, 1u << lane});
+      continue;
+    }
+    together |= 1u << lane;
+    if (!count) strong_.insert(strong_.end(), 2, {warp, place, together});
   }
-  if (!strong_.empty()) synchronise(strong_, space, how, level, at);
 }
 
 int Races::record_of(const Access& access, int column, Time time) {

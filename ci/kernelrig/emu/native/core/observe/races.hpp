@@ -23,6 +23,7 @@ namespace emu::races {
 constexpr int64_t MOST_WRONG = 4096;  // of a region, after which it is watched no longer
 constexpr int64_t MOST_IN_RUN = 2 * MOST_WRONG;  // of a run, after which one of a region is enough
 constexpr size_t MOST_INSTANCES = 1024;
+constexpr size_t MOST_APART = 8;  // lanes that share a place
 
 // FULL: there are no numbers left for further records; what follows is not looked at.
 enum Event : int { CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL };
@@ -139,6 +140,7 @@ class Races {
             const AccessForm& how);
   void look(Operation& operation, int space, const int64_t* starts, size_t count, int size,
             bool write);
+  void take_turns(const Threads* threads, const int64_t* flat, const AccessForm& how);
   template <class Look> void guarded(Look look);
   int record_of(const Access& access, int column, Time time);
   void by_threads(const Access& access, Warp& warp, int record, const int64_t* flat,

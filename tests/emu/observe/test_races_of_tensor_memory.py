@@ -229,13 +229,20 @@ def test_a_copy_is_pipelined_with_the_product_that_reads_it() -> None:
     assert pair.play.kinds == []
 
 
-def test_a_copy_over_what_a_product_reads_is_not() -> None:
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("tcgen05.mma.cta_group::1.kind::mxf4.block_scale", "copy-behind-product"),
+        ("tcgen05.mma.cta_group::1.kind::f16", "tensor-commit-not-waited"),  # A, or metadata
+    ],
+)
+def test_a_copy_over_what_a_product_reads_is_not(name: str, rule: str) -> None:
     pair = Pair()
-    product = pair.play.issue((0, 0), "tcgen05.mma")
+    product = pair.play.issue((0, 0), name)
     pair.play.tensor(product, False, columns=slice(256, 264))
-    copy = pair.play.issue((0, 0), "tcgen05.cp")
+    copy = pair.play.issue((0, 0), "tcgen05.cp.cta_group::1")
     pair.play.tensor(copy, True, columns=slice(256, 264))
-    assert [f.rule for f in pair.play.machine.findings] == ["copy-behind-product"]
+    assert [f.rule for f in pair.play.machine.findings] == [rule]
 
 
 def test_a_copy_of_another_thread_over_what_a_product_reads_is_an_error() -> None:

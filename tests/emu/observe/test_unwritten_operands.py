@@ -191,3 +191,29 @@ def test_of_a_box_that_reaches_out_of_its_tensor_the_part_inside_counts(
         observers=[Init()],
     )  # fmt: skip
     assert result.kinds == kinds
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("to", "kinds"), [(56, []), (52, ["uninitialised"]), (0, ["uninitialised"])]
+)
+def test_a_box_narrower_than_its_swizzle_counts_from_where_its_rows_begin(
+    to: int, kinds: list[str], engine: str
+) -> None:
+    """Rows of 64 bytes in a pattern of 128, from its sixth row on: they lie in the second halves.
+
+    The tensor has room for two of the four: chunks 44 to 47 and 52 to 55 of 16 bytes.
+    """
+    target = np.zeros((2, 16), np.uint32)
+    store = "add.u32 %r2, %r2, 640; cp.async.bulk.tensor.2d.global.shared::cta.bulk_group"
+    store += " [%rd1, {0, 0}], [%r2];\n"
+    some = f"setp.ge.u32 %p21, %r0, 44; setp.lt.and.u32 %p21, %r0, {to}, %p21; @%p21 st.shared"
+    buffers: dict[str, np.ndarray] = {
+        "a": target,
+        "map": image(map_of(target, "u32", (16, 4), swizzle="128B")),
+    }
+    text = START + FILL.replace("st.shared", some) + store + DRAIN
+    result = run_ptx(
+        text, buffers, shared=SHARED, block=(64, 1, 1), engine=engine, observers=[Init()]
+    )
+    assert result.kinds == kinds

@@ -119,7 +119,7 @@ def _from_shared(op: Op, source: Box, at: int) -> Bytes:
 
 
 def _moved(source: Box, at: int) -> Bytes:
-    """Say of each byte from `at` on whether the store moves it: what lies in the tensor."""
+    """Say of each byte, from the first that the box takes on, whether it lies in the tensor."""
     map_ = source.map
     box = np.zeros(map_.box_bytes, np.uint8)
     if not source.clip.is_empty:
@@ -132,7 +132,8 @@ def _moved(source: Box, at: int) -> Bytes:
     moved = np.zeros((int(order.max()) + 1, CHUNK), np.uint8)
     chunks = flipped(box, order) if map_.pattern.flips else box
     moved[order] = chunks.reshape(-1, CHUNK)
-    return moved.reshape(-1)[at - first * CHUNK :]
+    start = at - first * CHUNK if map_.is_dense else int(order.min()) * CHUNK
+    return moved.reshape(-1)[start:]
 
 
 def _load(i: Instruction) -> Step:

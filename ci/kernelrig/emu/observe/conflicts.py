@@ -131,12 +131,16 @@ def rule_of(
 
 
 def _is_copy_behind_product(before: Side, now: Side) -> bool:
-    """Say whether one thread copies to where a product that it issued before reads scales, or A."""
+    """Say whether one thread copies to where a scaled product that it issued before reads.
+
+    No other product is known to come before such a copy in a kernel that works.
+    """
     first, second = before.operation, now.operation
     return (
         first is not None
         and second is not None
         and first.name.startswith("tcgen05.mma")
+        and "block_scale" in first.name
         and second.name.startswith("tcgen05.cp")
         and not before.write
         and (before.who.place, before.lanes) == (now.who.place, now.lanes)

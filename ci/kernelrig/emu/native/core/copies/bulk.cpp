@@ -3,6 +3,7 @@
 //
 // A load reads; then, for each CTA that it lands in, it writes, and completes its bytes on the
 // mbarrier. A store reads, then writes. Each of these is an event.
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -59,9 +60,11 @@ void tell(Sync& sync, const Op& op, const Copy& copy, Arena arena, int64_t flat,
   }
   thread_local std::vector<uint8_t> needed;
   moved(*copy.map, copy.clip, flat, needed);
+  // Rows that are narrower than their swizzle may all begin behind the first byte of the tile.
+  const int64_t first = *std::min_element(starts.begin(), starts.end()) - flat;
   AccessDetail detail;
-  detail.needed = needed.data();
-  detail.needed_bytes = int64_t(needed.size());
+  detail.needed = needed.data() + first;
+  detail.needed_bytes = int64_t(needed.size()) - first;
   sync.accessed(op, arena, starts, size, is_write, &detail);
 }
 

@@ -131,10 +131,7 @@ def rule_of(
 
 
 def _is_copy_behind_product(before: Side, now: Side) -> bool:
-    """Say whether one thread copies to where a scaled product that it issued before reads.
-
-    No other product is known to come before such a copy in a kernel that works.
-    """
+    """Say whether one thread copies to where a product with scales, issued before, reads."""
     first, second = before.operation, now.operation
     return (
         first is not None

@@ -76,7 +76,7 @@ class RegisterPool:
             if (held < count) if not grows else (warp in self._held and held > count):
                 self._report(
                     batch, row, f"setmaxnreg.{'inc' if grows else 'dec'} to {count} registers a"
-                    f" thread, of {held}", grows,
+                    f" thread, of {held}", "setmaxnreg-direction",
                 )  # fmt: skip
             self._free[slot] = self._free.get(slot, 0) + held - count
             self._held[warp] = count
@@ -119,12 +119,11 @@ class RegisterPool:
         if one.at != batch.at:
             where = self.machine.program.label(one.at)
             text = f"another warp of the warpgroup executes {where} instead"
-            self._report(batch, row, text, None)
+            self._report(batch, row, text, "setmaxnreg-apart")
 
-    def _report(self, batch: WarpBatch, row: int, text: str, grows: bool | None) -> None:
+    def _report(self, batch: WarpBatch, row: int, text: str, rule: str) -> None:
         mask = np.zeros((batch.size, LANES), np.bool_)
         mask[row] = True
-        rule = "setmaxnreg-by-the-warpgroup" if grows is None else "setmaxnreg-direction"
         batch.report("barrier-misuse", text, mask, same=rule, context=Context(rule))
 
 

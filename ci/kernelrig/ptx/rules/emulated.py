@@ -36,9 +36,19 @@ EMULATED_RULES = (
     IsaRule(
         "setmaxnreg-by-the-warpgroup",
         "9.7.20.5",
-        "the four warps of a warpgroup execute the same setmaxnreg",
+        "all four warps of a warpgroup execute a setmaxnreg",
         "otherwise its behaviour is undefined",
         "branch by warpgroup around it, not by warp",
+    ),
+    IsaRule(
+        "setmaxnreg-apart",
+        "9.7.20.5",
+        "the four warps of a warpgroup execute one setmaxnreg together",
+        "one in each warp's branch is undefined by the text; kernels whose warps have a role each"
+        " have that (CUTLASS's attention, with other numbers too), and no hardware is known to show"
+        " it",
+        "one setmaxnreg before the warps branch",
+        severity="warning",
     ),
     IsaRule(
         "setmaxnreg-direction",

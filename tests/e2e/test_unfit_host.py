@@ -60,13 +60,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolchain) ->
 
 
 def with_gpu(host: LoopbackHost, folder: Path, gpu: Mapping[str, str]) -> Remote:
-    """Put a GPU's nvidia-smi on the PATH of what runs on the host."""
+    """Put a GPU's nvidia-smi on the PATH of what runs on the host; its lease is that folder's."""
     smi = folder / "tools/nvidia-smi"
     smi.parent.mkdir()
     smi.write_text(SMI.format(**gpu))
     smi.chmod(0o755)
     path = f"{smi.parent}:{Path(sys.executable).resolve().parent}:{os.defpath}"
-    return host.remote(env={"PATH": path})
+    return host.remote(env={"PATH": path, "KERNELRIG_LEASES": str(folder / "leases")})
 
 
 def check_unfit(answer: Answer, check: str, sentence: str) -> None:

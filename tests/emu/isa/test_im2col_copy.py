@@ -10,6 +10,7 @@ from kernelrig.emu.tensor.im2col_map import Im2colMap
 
 from tests.emu.boxes import SHARED, START, WAIT, first_address, image, map_of, store_tile
 from tests.emu.harness import ENGINES, Result, run_ptx
+from tests.emu.isa.test_tensor_copy import KEEP, MEET, RANK
 
 A = (np.arange(5 * 6 * 7 * 32) * 7919 >> 3).astype(np.uint8).reshape(5, 6, 7, 32)
 MAP = Im2colMap(
@@ -18,15 +19,6 @@ MAP = Im2colMap(
 )  # fmt: skip
 """Of the windows of a filter of 3 by 3."""
 LOAD = "cp.async.bulk.tensor.4d.{form}global.im2col.mbarrier::complete_tx::bytes"
-MEET = "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;\n"
-RANK = "mov.u32 %r9, %cluster_ctarank; setp.eq.u32 %p2, %r9, 0; and.pred %p3, %p0, %p2;\n"
-KEEP = """
-ld.param.u64 %rd2, [out]; mul.wide.u32 %rd3, %r9, 1024; add.s64 %rd2, %rd2, %rd3;
-@!%p0 bra KEPT;
-cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r2], 1024;
-cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
-KEPT:
-"""
 
 
 def load(corner: str, offsets: str = "0, 0", tx: int = 1024) -> str:

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from kernelrig import report, stages
 from kernelrig.analyse.explain import explain_launch, join_launches
@@ -58,8 +59,10 @@ def explain_in_run(directory: RunDirectory, run: Run) -> None:
     file = directory.folder / EXPLAINED
     file.unlink(missing_ok=True)  # of an earlier judgement
     if run.profiling is not None and _passed(run):
-        _keep_layout(directory, run)
-        rundir.write_atomic(file, report.render_explain_file(_explain_run(directory, run)))
+        named = _named_pieces(directory, run)
+        _keep_layout(directory, named.pieces)
+        found = _explain_run(directory, run, named=named)
+        rundir.write_atomic(file, report.render_explain_file(found))
 
 
 def explanation_in_run(directory: RunDirectory, run: Run) -> Explanation | None:
@@ -81,8 +84,19 @@ def explained_run(root: Path, run: Run) -> tuple[str, Explanation | None]:
     return report.render_explanation(found) + "\n", found
 
 
+class _Named(NamedTuple):
+    """The names that a program gives its shared memory; notes where they are unknown."""
+
+    pieces: tuple[SharedPiece, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 def _explain_run(
-    directory: RunDirectory, run: Run, kernel: str = "", power: PowerUse | None = None
+    directory: RunDirectory,
+    run: Run,
+    kernel: str = "",
+    power: PowerUse | None = None,
+    named: _Named | None = None,
 ) -> Explanation:
     record = _profiled(run)
     folder = stage_folder(directory.folder, run, record)
@@ -94,7 +108,7 @@ def _explain_run(
         for plan in (run.profiling.plans if run.profiling else ())
         for result in judge_rules(plan, run.profiling.chip if run.profiling else "", values)
     ]
-    pieces, notes = _pieces(directory, run)
+    pieces, notes = named or _named_pieces(directory, run)
     found = explain_launch(
         _joined(launches, kernel),
         rules,
@@ -160,30 +174,32 @@ def _roofline(run: Run, folder: Path, values: dict[str, float]) -> dict[str, flo
     return found
 
 
-def _keep_layout(directory: RunDirectory, run: Run) -> None:
+def _keep_layout(directory: RunDirectory, pieces: tuple[SharedPiece, ...]) -> None:
     """Write shared-layout.json: the run is explained alike where its program cannot be run."""
-    pieces, _ = _pieces(directory, run)
     if pieces:
         text = serialization.to_json(SharedLayout(pieces))
         rundir.write_atomic(directory.folder / SHARED_LAYOUT, text)
 
 
-def _pieces(directory: RunDirectory, run: Run) -> tuple[tuple[SharedPiece, ...], tuple[str, ...]]:
-    """Return the names that the program gives its shared memory; a note where they are unknown."""
+def _named_pieces(directory: RunDirectory, run: Run) -> _Named:
+    """Ask the program, or what the run keeps of its answer."""
     if not run.kernel.level:
-        return (), ("a plain program names no parts of its shared memory",)
+        return _Named(notes=("a plain program names no parts of its shared memory",))
     kept = directory.folder / SHARED_LAYOUT
     try:
         if kept.is_file():
-            return serialization.from_json(SharedLayout, kept).pieces, ()
+            return _Named(serialization.from_json(SharedLayout, kept).pieces)
         directory.load_builds()
         name, cases = _profiled(run).name, run.kernel.cases
         asked = next((s.case for s in run.plan.stages if s.name == name), "") or "full"
         case = cases.get(asked) or next(iter(cases.values()))
         pieces = describe(directory.made[""], case, run.kernel).pieces
     except CiError as e:
-        return (), (f"names of parts of shared memory: unknown, as {one_line(e.message)}",)
-    return pieces, () if pieces else ("the program names no parts of its shared memory",)
+        said = f"names of parts of shared memory: unknown, as {one_line(e.message)}"
+        return _Named(notes=(said,))
+    if not pieces:
+        return _Named(notes=("the program names no parts of its shared memory",))
+    return _Named(pieces)
 
 
 def _power(root: Path, timing: str) -> PowerUse:

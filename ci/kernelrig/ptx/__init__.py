@@ -23,7 +23,7 @@ from kernelrig.ptx.operands import (
     Vector,
 )
 from kernelrig.ptx.parse.module import parse_ptx
-from kernelrig.ptx.results import results
+from kernelrig.ptx.results import registers_in, results
 
 __all__ = [
     "Address",
@@ -55,5 +55,6 @@ __all__ = [
     "Vector",
     "control_flow",
     "parse_ptx",
+    "registers_in",
     "results",
 ]

@@ -63,16 +63,23 @@ class Flow:
         return reached
 
     @cached_property
-    def looped(self) -> frozenset[int]:
-        """The blocks that may run again after they have run."""
+    def _loops(self) -> tuple[frozenset[int], ...]:
         import networkx as nx
 
-        return frozenset(
-            block
+        return tuple(
+            frozenset(part)
             for part in nx.strongly_connected_components(self.graph)
             if len(part) > 1 or any(self.graph.has_edge(b, b) for b in part)
-            for block in part
         )
+
+    @cached_property
+    def looped(self) -> frozenset[int]:
+        """The blocks that may run again after they have run."""
+        return frozenset(block for loop in self._loops for block in loop)
+
+    def loop_of(self, block: int) -> frozenset[int]:
+        """Return the blocks of the outermost loop around that one; none where it has no loop."""
+        return next((loop for loop in self._loops if block in loop), frozenset())
 
     def instructions(self, block: Block) -> tuple[Instruction, ...]:
         return self.function.instructions[block.start : block.end]

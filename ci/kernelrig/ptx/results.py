@@ -1,9 +1,21 @@
-"""Which registers an instruction writes: PTX puts results first, if there are any."""
+"""Which registers an instruction names, and which it writes: PTX puts results first."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kernelrig.ptx.nodes import Instruction
-from kernelrig.ptx.operands import Arguments, Component, Operand, Pair, Register, Vector
+from kernelrig.ptx.operands import (
+    Address,
+    Arguments,
+    Component,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    TensorAddress,
+    Vector,
+)
 
 _NO_RESULT = frozenset(
     {"bar", "barrier", "bra", "brx", "brkpt", "nanosleep", "pmevent", "stackrestore"}
@@ -38,3 +50,22 @@ def _registers(operand: Operand) -> tuple[Register, ...]:
         case Vector() | Arguments():
             return tuple(r for item in operand.items for r in _registers(item))
     return ()
+
+
+def registers_in(operand: Operand) -> Iterable[Register]:
+    """Yield the registers that an operand names, those of addresses too."""
+    match operand:
+        case Register():
+            yield operand
+        case Component(register=register):
+            yield register
+        case Negated():
+            yield from registers_in(operand.operand)
+        case Address():
+            yield from registers_in(operand.base)
+        case Pair():
+            yield from registers_in(operand.first)
+            yield from registers_in(operand.second)
+        case Vector() | TensorAddress() | Arguments():
+            for item in operand.items:
+                yield from registers_in(item)

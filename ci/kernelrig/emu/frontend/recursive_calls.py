@@ -11,22 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kernelrig.ptx import (
-    Address,
-    Arguments,
     Component,
     Function,
     Instruction,
-    Negated,
-    Operand,
-    Pair,
     Register,
     Symbol,
-    TensorAddress,
     Variable,
-    Vector,
     control_flow,
 )
-from kernelrig.ptx.results import results
+from kernelrig.ptx.results import registers_in, results
 from kernelrig.ptx.types import BYTES
 
 _ALIGN = 16
@@ -131,29 +124,11 @@ def _live_behind(function: Function, calls: set[int]) -> list[set[int]]:
 
 def _live_before(instruction: Instruction, live: set[int]) -> set[int]:
     written = {r.index for r in results(instruction)}
-    read = {r.index for o in instruction.operands for r in _registers(o)}
+    read = {r.index for o in instruction.operands for r in registers_in(o)}
     if instruction.guard is not None:
         return live | read | {instruction.guard.register.index}
     first = instruction.operands[:1]
     if written and not any(isinstance(o, Component) for o in first):
-        again = {r.index for o in instruction.operands[1:] for r in _registers(o)}
+        again = {r.index for o in instruction.operands[1:] for r in registers_in(o)}
         return (live - written) | again
     return live | read
-
-
-def _registers(operand: Operand) -> Iterable[Register]:
-    match operand:
-        case Register():
-            yield operand
-        case Component(register=register):
-            yield register
-        case Negated():
-            yield from _registers(operand.operand)
-        case Address():
-            yield from _registers(operand.base)
-        case Pair():
-            yield from _registers(operand.first)
-            yield from _registers(operand.second)
-        case Vector() | TensorAddress() | Arguments():
-            for item in operand.items:
-                yield from _registers(item)

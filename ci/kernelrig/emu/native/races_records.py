@@ -214,7 +214,7 @@ class NativeReports:
         self.records = Records(core, races)
         self._reports = Reports(cast(Any, self.records))
         self._wait = wait
-        self._known: dict[tuple[int, str], Reported] = {}
+        self._known: dict[tuple[int, str], Reported | None] = {}
 
     def started(self, machine: Machine) -> None:
         self._reports.machine = machine
@@ -247,18 +247,20 @@ class NativeReports:
             granule = found.granules[index]
             name = self._reports.object_at(region, granule, SPACES[found.space])
             key = (found.alike[index], name)
-            known = self._known.get(key)
-            if known is not None:
-                self._reports.report_again(known, found.number, found.bits)
+            if key in self._known:
+                known = self._known[key]
+                if known is not None:
+                    self._reports.report_again(known, found.number, found.bits)
             else:
                 access = access or _Access(self.records, found, self._wait)
                 granules: Any = [granule]
                 wrong = [(found.codes[index], 0)]
                 hint = Hint(found.hints[index])
-                (known,) = self._reports.report(region, access, granules, wrong, hint)
+                reported = self._reports.report(region, access, granules, wrong, hint)
+                known = reported[0] if reported else None
                 self._known[key] = known
-            found.warnings += not known.counts
-            found.of_one_value |= known.of_one_value
+            found.warnings += known is None or not known.counts
+            found.of_one_value |= known is not None and known.of_one_value
 
 
 def _region(machine: Machine, found: Found) -> _Region:

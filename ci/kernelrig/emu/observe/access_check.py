@@ -18,8 +18,9 @@ from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 from kernelrig.emu.observe.access_records import ATOMIC, LANE_BITS, AccessRecords
+from kernelrig.emu.observe.announced import announced
 from kernelrig.emu.observe.atomic_chains import AtomicChains
-from kernelrig.emu.observe.clocks import ALL, LEVELS, MOST_OPERATIONS, Cluster, Warp, lanes_of
+from kernelrig.emu.observe.clocks import ALL, LEVELS, Warp, lanes_of
 from kernelrig.emu.observe.codes import codes_of
 from kernelrig.emu.observe.conflicts import Reports
 from kernelrig.emu.observe.order_check import Access, OrderCheck
@@ -27,7 +28,7 @@ from kernelrig.emu.observe.readers import BITS, Where
 from kernelrig.emu.observe.regions import Regions
 from kernelrig.emu.observe.release_acquire import StrongAccess, StrongForm, Sync, in_turns
 from kernelrig.emu.observe.shadow import UNORDERED, Before, Region
-from kernelrig.emu.observe.view_changes import free_columns
+from kernelrig.emu.observe.unacquired import Hint
 
 MOST_WRONG = 4096
 """Conflicts in one buffer, or one CTA's shared or tensor memory, after which it is watched no
@@ -55,6 +56,10 @@ class AccessCheck(Hooks):
         self.chains = AtomicChains(self.records)
         self.relaxed: dict[int, int] = {}
         """CTA -> its last instruction that saw a release and acquired nothing."""
+        self.flags: dict[int, int] = {}
+        """CTA -> its last instruction that saw a strong write."""
+        self.stores = False
+        """Whether a strong store, no atomic, went to global memory: data, or a flag."""
         self.wrong = self.advised = 0  # of all regions of the run
         self._non_coherent = False
         self._turns: list[int] | None = None
@@ -99,12 +104,17 @@ class AccessCheck(Hooks):
         # The level is how far a strong access reaches; weak ones have none.
         level = 0 if sem == "weak" else LEVELS["sys" if sem == "volatile" else scope]
         strong: list[StrongAccess] = []
+        # What comes before a strong write is told apart from the write itself by its time.
+        writes = write and space == "global" and level >= LEVELS["gpu"]
+        self.stores |= writes and not atomic
         packed = np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)
         for row, bits in enumerate(packed[:, 0].tolist()):
             if not bits:
                 continue
             chosen = lanes[row]
             warp = self.warps[int(batch.warps[row])]
+            if writes and self.stores:
+                warp.tick()
             # Lanes with different knowledge are different threads to the check.
             for part, view in warp.parts(bits):
                 if part == ALL:
@@ -296,30 +306,6 @@ class AccessCheck(Hooks):
         if write:
             operation.pieces.add(piece)
 
-    def column_of(self, cluster: Cluster) -> int:
-        """Return a column for an operation.
-
-        What operations did to global memory keeps no column: a grid writes all of its output. Who
-        knows a later operation of the column seems to know the old one too, so that a race over
-        its bytes may be missed; none is invented.
-        """
-        if not cluster.free:
-            in_use = np.zeros(cluster.columns, np.bool_)
-            for region in self.regions.of_wave:
-                for codes in (region.writes, region.reads):
-                    used = np.unique(codes) >> LANE_BITS
-                    used = used[self.records.cluster[used] == cluster.number]
-                    in_use[self.records.column[used]] = True
-            free_columns(cluster, in_use)
-            # Half free at least, or this search would come again at once.
-            if len(cluster.free) < len(cluster.taken) // 2:
-                done = [c for c, a in cluster.taken.items() if a.done]
-                if cluster.columns < MOST_OPERATIONS or not done:
-                    cluster.grow()
-                else:  # what the oldest did may pass for known: a race may be missed, none invented
-                    cluster.release(iter(done[: len(done) // 2 + 1]))
-        return cluster.free.pop()
-
     # What both do.
     def _check(
         self,
@@ -364,6 +350,8 @@ class AccessCheck(Hooks):
             if before is not None and any(each.of_one_value for each in reported):
                 assert not isinstance(granules, slice)
                 region.keep(granules, before, own, judge)
+        if self.stores and not access.write and access.level >= LEVELS["gpu"]:
+            self._check_announced(region, access, granules)
         if watch:
             region.advised += len(watch)
             self.advised += len(watch)
@@ -373,6 +361,16 @@ class AccessCheck(Hooks):
                 if code:
                     self._count(region, 1)
                     self.reports.report_non_coherent(region, access, granules, code, False)
+
+    def _check_announced(self, region: Region, access: Access, granules: Where) -> None:
+        """Look at a strong read: strong accesses do not race, but may read what was before."""
+        if access.space != "global" or access.operation:
+            return
+        found = announced(self.records, access, region.writes[granules])
+        if found:
+            self.reports.relaxed_at = self.flags.get(access.cta, -1)
+            reported = self.reports.report(region, access, granules, found, Hint.ANNOUNCED)
+            self._count(region, sum(each.counts for each in reported))
 
     def _count(self, region: Region, wrong: int) -> None:
         region.wrong += wrong

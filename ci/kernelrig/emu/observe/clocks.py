@@ -42,6 +42,8 @@ instructions are ordered by their own fences (9.7.16.6). Each row is one kind of
     SEQUENTIAL what was before a fence.sc of gpu scope that this thread, or one whose strong access
               it observed, came after: the next fence.sc takes it into SAME
     FENCED    the same of GLOBAL: what a proxy fence before that fence.sc made visible
+    FOLLOWED  what came before a strong write that this thread, or one that it is ordered behind,
+              has read, with or without a fence: no order, but who reads on expects it
 
 What is known of a cluster is an array (ROWS, columns). Arrays are never written once another view
 may hold them: lanes of a warp that know the same share one `View`, which is nearly always one for
@@ -60,7 +62,8 @@ from kernelrig.emu.machine.findings import Wait
 from kernelrig.emu.numerics.arrays import LANES, Array
 
 SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL, FENCED = range(9)
-ROWS = 9
+FOLLOWED = 9
+ROWS = 10
 FIRST_OPERATIONS = 256
 MOST_OPERATIONS = 8192
 """Columns of operations in a cluster, unless more are in flight at once."""
@@ -317,6 +320,14 @@ class Warp:
                 fenced[cluster] = np.zeros_like(clock)
                 fenced[cluster][[SEQUENTIAL, FENCED]] = clock[[SEQUENTIAL, FENCED]]
         return seen, fenced
+
+    def followed(self, lanes: int, view: View) -> Known:
+        """Return what came before the strong write that `lanes` are at, in FOLLOWED."""
+        found: Known = {}
+        for cluster, clock in self.published(lanes, view, self.time - 1).items():
+            found[cluster] = np.zeros_like(clock)
+            np.maximum(clock[FOLLOWED], clock[SAME], out=found[cluster][FOLLOWED])
+        return found
 
     def has_fenced(self, bits: int) -> bool:
         """Say whether some of these lanes, or threads before them, have fenced for all."""

@@ -8,60 +8,20 @@ from dataclasses import dataclass
 from kernelrig.emu.machine.findings import Context, Wait
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.region_names import RegionNames
-from kernelrig.emu.numerics.arrays import LANES, Array
+from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
-from kernelrig.emu.observe.clocks import ORDERED, PERFORMED, SAME, AsyncOperation, Warp
-from kernelrig.emu.observe.order_check import Access
+from kernelrig.emu.observe.announced import Polls
+from kernelrig.emu.observe.clocks import ORDERED, PERFORMED
+from kernelrig.emu.observe.order_check import Access, is_seen
 from kernelrig.emu.observe.readers import Where
 from kernelrig.emu.observe.shadow import Region, Wrong
+from kernelrig.emu.observe.sides import Side, rule_of, side_of
 from kernelrig.emu.observe.stored_constants import StoredConstants
 from kernelrig.emu.observe.unacquired import Branches, Hint, tensor_hint
 from kernelrig.model.frame import Frame
 from kernelrig.ptx.rules import ISA_RULES
 
 TENSOR_COLUMNS = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One of the two accesses. `who` is the warp, or the asynchronous operation."""
-
-    who: Warp | AsyncOperation
-    write: bool
-    at: int
-    lanes: int  # bits
-
-    @property
-    def operation(self) -> AsyncOperation | None:
-        return self.who if isinstance(self.who, AsyncOperation) else None
-
-    @property
-    def thread(self) -> str:
-        cta, warp = self.who.place
-        if self.lanes in (0, (1 << 32) - 1):
-            return f"CTA {cta} warp {warp}"
-        numbers = [str(i) for i in range(32) if self.lanes >> i & 1]
-        text = ", ".join(numbers[:3]) + (", ..." if len(numbers) > 3 else "")
-        return f"CTA {cta} warp {warp} lane{'s' * (len(numbers) > 1)} {text}"
-
-    @property
-    def text(self) -> str:
-        """The access kind, and who did it."""
-        kind = "write" if self.write else "read"
-        if self.operation:
-            return f"{kind} by {self.operation.name} of {self.thread}"
-        return f"{kind} by {self.thread}"
-
-
-def side_of(records: AccessRecords, code: int) -> Side:
-    """Return the access that `code` stands for."""
-    number = code >> LANE_BITS
-    entry = records.entries[number]
-    who = entry.who
-    lanes = entry.mask or 1 << (code & LANES - 1)
-    if isinstance(who, AsyncOperation) and not who.by_lanes:
-        lanes = who.bits
-    return Side(who, bool(entry.write), int(records.at[number]), lanes)
 
 
 def place_in(region: Region, granule: int, space: str, names: RegionNames) -> str:
@@ -88,73 +48,6 @@ def object_in(region: Region, granule: int, space: str, names: RegionNames) -> s
     return region.name
 
 
-def is_seen(records: AccessRecords, code: int, clock: Array | None, row: int = SAME) -> bool:
-    """Say whether a row of `clock` has that access; by SAME, whatever the proxies."""
-    _, columns = records.threads(code)
-    need = records.entries[code >> LANE_BITS].time
-    if clock is None or max(columns) >= clock.shape[1]:
-        return False
-    return bool((clock[row, columns] >= need).all())
-
-
-def rule_of(
-    before: Side, now: Side, space: str, ordered: bool, tensor_waited: bool, hint: Hint
-) -> str:
-    """Return the rule of kernelrig.ptx.rules whose breach leaves the two unordered."""
-    first = before.operation
-    if space == "tensor" and first:
-        if hint & Hint.WAITED:
-            return "tensor-wait-without-fence"
-        if first.name.startswith("tcgen05.ld"):
-            return "load-not-waited"
-        if first.name.startswith("tcgen05.st"):
-            return "tensor-store-not-waited"
-        if _is_copy_behind_product(before, now):
-            return "copy-behind-product"
-        return "tensor-fence-after-wait" if tensor_waited else "tensor-commit-not-waited"
-    if ordered:
-        if first is None and now.operation is not None and space == "shared":
-            return "store-without-proxy-fence" if before.write else "refill-without-proxy-fence"
-        return "proxies-not-fenced"
-    if first is None:
-        return _between_threads(before, now)
-    name = first.name
-    if name.startswith("tcgen05"):
-        return "tensor-commit-not-waited"
-    if name.startswith("wgmma"):
-        return "wgmma-not-waited"
-    if name.startswith("cp.async") and "bulk" not in name:
-        return "cp-async-not-waited"
-    if before.write and space == "shared":
-        return "bulk-load-not-waited"
-    return "bulk-store-not-waited"
-
-
-def _is_copy_behind_product(before: Side, now: Side) -> bool:
-    """Say whether one thread copies to where a product with scales, issued before, reads."""
-    first, second = before.operation, now.operation
-    return (
-        first is not None
-        and second is not None
-        and first.name.startswith("tcgen05.mma")
-        and "block_scale" in first.name
-        and second.name.startswith("tcgen05.cp")
-        and not before.write
-        and (before.who.place, before.lanes) == (now.who.place, now.lanes)
-        and ("cta_group::2" in first.name) == ("cta_group::2" in second.name)
-    )
-
-
-def _between_threads(before: Side, now: Side) -> str:
-    a, b = before.who, now.who
-    if a.place == b.place:
-        by_lanes = now.operation is None or now.operation.by_lanes  # as cp.async is
-        return "lanes-not-synchronised" if by_lanes else "copy-before-the-others"
-    if a.cta == b.cta:
-        return "threads-not-synchronised"
-    return "cluster-not-synchronised" if a.cluster is b.cluster else "grid-not-synchronised"
-
-
 class Reports:
     """Reports conflicts to the machine, each pair of statements once."""
 
@@ -167,6 +60,7 @@ class Reports:
         self._sides: dict[int, Side] = {}
         self._stored: StoredConstants | None = None
         self._branches: Branches | None = None
+        self._polled: Polls | None = None
         self.relaxed_at = -1
         """The last instruction of the CTA that saw a release, and acquired nothing; -1 for none."""
 
@@ -184,6 +78,8 @@ class Reports:
         reported = []
         given = hint
         now = Side(access.who, access.write, access.at, access.bits)
+        if hint is not None and hint & Hint.ANNOUNCED and self._polls(access.at):
+            return []
         for code, element in wrong:
             before = self._side(code)
             entry = self.records.entries[code >> LANE_BITS]
@@ -209,6 +105,12 @@ class Reports:
                 told, harmless = self._unacquired(now, hint)
                 rule = "acquire-fence-missing" if harmless else rule
                 how += told
+            elif hint & Hint.ANNOUNCED:
+                rule = "flag-without-fence"
+                how += (
+                    f"; the flag that was set later, and read{self._relaxed_where}, orders nothing"
+                    " without a fence: both are volatile or relaxed, and an older value may be read"
+                )
 
             def text(
                 before: Side = before, now: Side = now, granule: int = granule, how: str = how
@@ -244,9 +146,7 @@ class Reports:
     def _unacquired(self, now: Side, hint: Hint) -> tuple[str, bool]:
         """Return the words for an acquire fence that is missing, and whether that does no harm."""
         assert self.machine
-        where = ""
-        if self.relaxed_at >= 0:
-            where = f" at {self.machine.program.where(self.relaxed_at).text}"
+        where = self._relaxed_where
         text = f"; the relaxed read{where} that sees the release acquires nothing without a fence"
         if hint & Hint.STALE:
             return f"{text}, and the line may be in this SM's L1 cache as it was read before", False
@@ -256,6 +156,20 @@ class Reports:
         if self._branches.follows_directly(now.at):
             return f"{text}, and no branch or barrier waits for its value", False
         return text, True
+
+    @property
+    def _relaxed_where(self) -> str:
+        assert self.machine
+        if self.relaxed_at < 0:
+            return ""
+        return f" {self.machine.program.where(self.relaxed_at).text}"
+
+    def _polls(self, at: int) -> bool:
+        assert self.machine
+        function = self.machine.program.function
+        if self._polled is None or self._polled.function is not function:
+            self._polled = Polls(function)
+        return self._polled.is_one(at)
 
     def report_again(self, known: Reported, warp: int, lanes: int) -> None:
         """Count a pair of statements that is reported, by lanes of a warp on the machine."""

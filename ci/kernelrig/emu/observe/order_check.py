@@ -239,3 +239,12 @@ class OrderCheck:
         if clock is None or max(columns, default=0) >= clock.shape[1]:
             return False
         return bool((clock[rows[proxy], columns] >= records.time[number]).all())
+
+
+def is_seen(records: AccessRecords, code: int, clock: Array | None, row: int = SAME) -> bool:
+    """Say whether a row of `clock` has that access; by SAME, whatever the proxies."""
+    _, columns = records.threads(code)
+    need = records.entries[code >> LANE_BITS].time
+    if clock is None or max(columns) >= clock.shape[1]:
+        return False
+    return bool((clock[row, columns] >= need).all())

@@ -22,6 +22,7 @@ from kernelrig.emu.observe.release_acquire import (
     StrongForm,
     Sync,
     acquire,
+    follow,
     perform,
     release,
     sync_warp,
@@ -174,7 +175,7 @@ class Races(AccessCheck):
         if op.lanes:
             op.clock = view_changes.issue_by_lanes(op, warps[0])
             return
-        op.clock = view_changes.issue(op, warps, self.column_of(cluster))
+        op.clock = view_changes.issue(op, warps, self.regions.column_of(cluster))
         cluster.taken[op.clock.column] = op.clock
 
     def op_done(self, op: Op) -> None:
@@ -242,6 +243,8 @@ class Races(AccessCheck):
                 release(warp, bits, sync, "release" if releases else "relaxed", how.level)
                 if how.level >= LEVELS["gpu"]:
                     perform(warp, bits, sync, releases=releases)
+            if self.stores and how.level >= LEVELS["gpu"] and key[0] == "global":
+                follow(warp, bits, self.variables.setdefault(key, Sync()))
         if how.write and releases:
             for warp in {warp.number: warp for warp, _, _ in strong}.values():
                 warp.tick()
@@ -253,4 +256,6 @@ class Races(AccessCheck):
         if sync:
             if sem == "relaxed" and sync.performed:
                 self.relaxed[warp.cta] = how.at
+            if sync.followed:
+                self.flags[warp.cta] = how.at
             acquire(warp, bits, sync, sem, how.level, cap=True)

@@ -12,11 +12,12 @@ import numpy as np
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.state_spaces import RESERVED_BYTES, SLOT_BYTES
 from kernelrig.emu.numerics.arrays import Array
-from kernelrig.emu.observe.access_records import AccessRecords
-from kernelrig.emu.observe.clocks import Warp
+from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
+from kernelrig.emu.observe.clocks import MOST_OPERATIONS, Cluster, Warp
 from kernelrig.emu.observe.conflicts import TENSOR_COLUMNS
 from kernelrig.emu.observe.readers import Readers
 from kernelrig.emu.observe.shadow import Region
+from kernelrig.emu.observe.view_changes import free_columns
 
 TENSOR_LANES = 128
 LANES_A_GRANULE = 16  # of tensor memory: the fewest that instructions with M 64 leave to others
@@ -109,3 +110,27 @@ class Regions:
             rows = np.arange(top // region.step, bottom // region.step) * TENSOR_COLUMNS
             cells = self._cells[key] = (rows[:, None] + np.arange(left, right)).reshape(-1)
         return cells
+
+    def column_of(self, cluster: Cluster) -> int:
+        """Return a column for an operation.
+
+        What operations did to global memory keeps no column: a grid writes all of its output. Who
+        knows a later operation of the column seems to know the old one too, so that a race over
+        its bytes may be missed; none is invented.
+        """
+        if not cluster.free:
+            in_use = np.zeros(cluster.columns, np.bool_)
+            for region in self.of_wave:
+                for codes in (region.writes, region.reads):
+                    used = np.unique(codes) >> LANE_BITS
+                    used = used[self.records.cluster[used] == cluster.number]
+                    in_use[self.records.column[used]] = True
+            free_columns(cluster, in_use)
+            # Half free at least, or this search would come again at once.
+            if len(cluster.free) < len(cluster.taken) // 2:
+                done = [c for c, a in cluster.taken.items() if a.done]
+                if cluster.columns < MOST_OPERATIONS or not done:
+                    cluster.grow()
+                else:  # what the oldest did may pass for known: a race may be missed, none invented
+                    cluster.release(iter(done[: len(done) // 2 + 1]))
+        return cluster.free.pop()

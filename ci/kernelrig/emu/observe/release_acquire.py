@@ -81,10 +81,10 @@ class Sync:
     operations: they reach any scope (complete_tx is release.cluster). `order` is that of tcgen05
     operations, which relaxed arrivals carry too. `performed`, of a variable alone, is what a
     relaxed read of it comes after on hardware: it acquires nothing by the text; `sequential` is
-    what a fence.sc behind any read of it takes.
+    what a fence.sc behind any read of it takes; `followed` is what its writes came after.
     """
 
-    __slots__ = ("ended", "far", "near", "order", "performed", "sequential", "wide")
+    __slots__ = ("ended", "far", "followed", "near", "order", "performed", "sequential", "wide")
 
     def __init__(self) -> None:
         self.near: dict[int, Known] = {}
@@ -94,6 +94,7 @@ class Sync:
         self.order: dict[int, Array] = {}
         self.performed: Known = {}
         self.sequential: Known = {}
+        self.followed: Known = {}
 
     def publish(self, warp: Warp, known: Known, level: int) -> None:
         self.near[warp.cta] = join(self.near.get(warp.cta), known)
@@ -161,6 +162,12 @@ def perform(warp: Warp, bits: int, sync: Sync, *, releases: bool) -> None:
         sync.sequential = join(sync.sequential, fenced)
 
 
+def follow(warp: Warp, bits: int, sync: Sync) -> None:
+    """Note with a strong write of gpu scope what came before it, fenced or not."""
+    for lanes, view in warp.parts(bits):
+        sync.followed = join(sync.followed, warp.followed(lanes, view))
+
+
 def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool = False) -> None:
     """Let lanes acquire what was published; with relaxed semantics, a later acquire fence does.
 
@@ -170,6 +177,7 @@ def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool =
     wide = cap and level >= LEVELS["gpu"]
     performed = sync.performed if wide and sem == "relaxed" else {}
     sequential = sync.sequential if wide else {}
+    followed = sync.followed if wide else {}
     # A relaxed read takes nothing yet, but an acquire fence behind it does (PTX ISA 8.8): remember
     # what it would take, for each scope that the fence may have.
     known = sync.reach(warp, level) if sem != "relaxed" else {}
@@ -188,7 +196,7 @@ def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool =
                 clock = warp.mine(result).copy()
                 clock[ORDERED, : len(order)] = np.maximum(clock[ORDERED, : len(order)], order)
                 result = replace(result, known={**result.known, warp.cluster.number: clock})
-            for each in (performed, sequential):
+            for each in (performed, sequential, followed):
                 if each:
                     result = replace(result, known=join(result.known, each))
             if seen:

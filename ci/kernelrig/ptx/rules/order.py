@@ -117,6 +117,16 @@ ORDER_RULES = (
         " atomic on both sides, grid.sync() of a cooperative launch, or two launches",
     ),
     IsaRule(
+        "flag-without-fence",
+        "8.8",
+        "between data and the flag that announces them, both volatile or relaxed, there is a"
+        " release, and between the reads of the flag and of the data an acquire",
+        "volatile and relaxed accesses of one thread to different addresses are not ordered: who"
+        " has seen the flag may read data of before",
+        "__threadfence() between the two stores, and between the two loads; or st.release and"
+        " ld.acquire of the flag; or flag and data in one word",
+    ),
+    IsaRule(
         "acquire-fence-missing",
         "8.8",
         "behind a relaxed read that sees a release there is a fence, before what relies on it",

@@ -33,11 +33,15 @@ void Races::look(const Threads* threads, size_t count, int at, int space, const 
                     : how.sem == VOLATILE ? int(LEVEL_GPU) : how.level;
   const int64_t* flat = first;
   strong_.clear();
+  // What comes before a strong write is told apart from the write itself by its time.
+  const bool writes = how.write && space == SPACE_GLOBAL && level >= LEVEL_GPU;
+  stores_ |= writes && !how.atomic;
   Variables& variables = variables_[space];
   for (size_t row = 0; row < count; ++row, flat += LANES) {
     const Mask bits = threads[row].lanes;
     if (!bits) continue;
     Warp& warp = *warps_[size_t(threads[row].warp)];
+    if (writes && stores_) warp.tick();
     // Lanes with different knowledge are different threads to the check.
     for_parts(warp, bits, [&](Mask part, const ViewRef& view) {
       int64_t places[LANES];
@@ -451,6 +455,7 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
     // by itself, it must not be forgotten.
     if (kept && answered.of_one_value) region.keep(where, before_, own, order);
   }
+  if (stores_ && !access.write && access.level >= LEVEL_GPU) check_announced(region, access, where);
   if (!advice.empty()) {
     region.advised += int64_t(advice.size());
     advised_in_run_ += int64_t(advice.size());
@@ -526,17 +531,19 @@ int Races::hint_of(const Region& region, const Access& access, Code code, int32_
 }
 
 Found Races::tell(int event, const Region& region, const Access& access,
-                  const std::vector<Code>& codes, const std::vector<int32_t>& granules) {
+                  const std::vector<Code>& codes, const std::vector<int32_t>& granules,
+                  bool announced) {
   if (silent_) return {};
   current_ = &access;
   std::vector<int32_t> numbers, hints;
   if (event == CONFLICT) {
     for (size_t i = 0; i < codes.size(); ++i) {
-      hints.push_back(hint_of(region, access, codes[i], granules[i]));
+      hints.push_back(announced ? int(ANNOUNCED) : hint_of(region, access, codes[i], granules[i]));
       numbers.push_back(alike(access, codes[i], hints.back()));
     }
   }
-  const auto relaxed = relaxed_.find(access.who->cta);
+  const auto& seen = announced ? flags_ : relaxed_;
+  const auto relaxed = seen.find(access.who->cta);
   Found found{event,
                     access.space,
                     region.name,
@@ -553,12 +560,48 @@ Found Races::tell(int event, const Region& region, const Access& access,
                     access.who->number,
                     numbers.data(),
                     hints.data(),
-                    relaxed == relaxed_.end() ? -1 : relaxed->second,
+                    relaxed == seen.end() ? -1 : relaxed->second,
                     0,
                     0};
   silent_ = report_(user_, &found) != 0;
   current_ = nullptr;
   return found;
+}
+
+bool Races::is_announced(const Access& access, Code code) const {
+  const Record& record = records_.of(code);
+  // A store, no atomic and no operation, of another CTA.
+  if (record.write != 1 || record.asynchronous || record.level < LEVEL_GPU ||
+      record.cta == access.who->cta)
+    return false;
+  const bool own = record.cluster == access.who->cluster->number;
+  const Clock* clock = own ? access.clock : access.known ? access.known->find(record.cluster) : nullptr;
+  if (!clock) return false;
+  bool followed = true, ordered = true;
+  for (Mask left = records_.lanes(code); left; left &= left - 1) {
+    const int column = record.column + __builtin_ctz(left);
+    followed &= time_at(clock->rows[FOLLOWED], column) >= record.time;
+    ordered &= time_at(clock->rows[SAME], column) >= record.time;
+  }
+  return followed && !ordered;
+}
+
+void Races::check_announced(Region& region, const Access& access, Where where) {
+  if (access.space != SPACE_GLOBAL || access.operation) return;
+  std::map<Code, int32_t> found;  // the first granule of each
+  for (size_t i = 0; i < where.count; ++i) {
+    const Code code = region.writes()[size_t(where[i])];
+    if (code && !found.count(code) && is_announced(access, code)) found[code] = int32_t(where[i]);
+  }
+  if (found.empty()) return;
+  std::vector<Code> codes;
+  std::vector<int32_t> granules;
+  for (const auto& [code, granule] : found) {
+    codes.push_back(code);
+    granules.push_back(granule);
+  }
+  const Found answered = tell(CONFLICT, region, access, codes, granules, true);
+  add_wrong(region, codes.size() - size_t(answered.warnings));
 }
 
 const Clock* Races::known(int32_t cluster) const {

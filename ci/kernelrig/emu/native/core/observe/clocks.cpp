@@ -265,6 +265,17 @@ std::pair<KnownRef, KnownRef> Warp::performed(Mask lanes, const View& view, bool
   return found;
 }
 
+KnownRef Warp::followed(Mask lanes, const View& view) const {
+  KnownRef found;
+  const KnownRef all = published(lanes, view, time - 1);
+  for (const auto& each : all->clusters) {
+    Clock clock;
+    clock.rows[FOLLOWED] = later(each.second.rows[FOLLOWED], each.second.rows[SAME]);
+    found = with(found, each.first, std::move(clock));
+  }
+  return found;
+}
+
 bool Warp::has_fenced(Mask bits) const {
   bool found = false;
   for_parts(*this, bits, [&](Mask, const ViewRef& view) {

@@ -2,7 +2,7 @@
 // are those of kernelrig.emu.observe.clocks, whose first lines explain them; here is how they are
 // held.
 //
-// What is known of a cluster is nine rows of times, one a column (`Clock`). Events change one or two
+// What is known of a cluster is ten rows of times, one a column (`Clock`). Events change one or two
 // rows of them, so each row is shared by itself: copied where it is written while others hold it,
 // null where all of it is 0. A row may be narrower than its cluster has columns by now: what it
 // lacks is 0. Lanes of a warp that know the same share one `View`, and whether two of them do is
@@ -24,7 +24,8 @@ using Time = int32_t;
 constexpr Time NEVER = INT32_MAX;
 
 enum Order : int {
-  SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL, FENCED, ROWS
+  SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL, FENCED, FOLLOWED,
+  ROWS
 };
 constexpr int FIRST_OPERATIONS = 256;
 constexpr int MOST_OPERATIONS = 8192;
@@ -223,6 +224,8 @@ struct Warp : Actor {
   // What others may see once they see a strong write of `lanes`, in PERFORMED; and what a fence.sc of
   // theirs orders then, in SEQUENTIAL and FENCED.
   std::pair<KnownRef, KnownRef> performed(Mask lanes, const View& view, bool releases) const;
+  // What came before the strong write that `lanes` are at, in FOLLOWED.
+  KnownRef followed(Mask lanes, const View& view) const;
   // Whether some of these lanes, or threads before them, have fenced for all.
   bool has_fenced(Mask bits) const;
 };

@@ -253,6 +253,7 @@ void Races::synchronise(std::vector<Strong>& strong, int space, const AccessForm
     if (observes)
       if (const auto known = variables.find(each.flat); known != variables.end()) {
         if (reads == RELAXED && known->second.performed) relaxed_[each.warp->cta] = at;
+        if (known->second.followed) flags_[each.warp->cta] = at;
         acquire(*each.warp, each.lanes, known->second, reads, level, true);
       }
     if (!how.write) continue;
@@ -264,10 +265,13 @@ void Races::synchronise(std::vector<Strong>& strong, int space, const AccessForm
       chains_.goes_on(*each.warp, each.flat, each.lanes, observes);
     else if (space == SPACE_GLOBAL)
       chains_.breaks(each.flat);
-    if (!releases && !each.warp->has_fenced(each.lanes)) continue;
-    Sync& sync = variables[each.flat];
-    release(*each.warp, each.lanes, sync, releases ? RELEASE : RELAXED, level);
-    if (level >= LEVEL_GPU) perform(*each.warp, each.lanes, sync, releases);
+    if (releases || each.warp->has_fenced(each.lanes)) {
+      Sync& sync = variables[each.flat];
+      release(*each.warp, each.lanes, sync, releases ? RELEASE : RELAXED, level);
+      if (level >= LEVEL_GPU) perform(*each.warp, each.lanes, sync, releases);
+    }
+    if (stores_ && level >= LEVEL_GPU && space == SPACE_GLOBAL)
+      follow(*each.warp, each.lanes, variables[each.flat]);
   }
   if (!releases) return;
   std::set<Warp*> ticked;

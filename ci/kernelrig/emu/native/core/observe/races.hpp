@@ -31,7 +31,7 @@ enum Event : int { CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL
 // What is reported: `codes` that are not ordered before the access under way, and the granule of
 // each (of others than conflicts the first of the access). Conflicts that are alike but for the
 // names of their granules have one number in `alike`. Valid during the call.
-enum Hint : int { STALE = 1, WAITED = 2, FENCED_BEFORE = 4 };  // observe.unacquired.Hint
+enum Hint : int { STALE = 1, WAITED = 2, FENCED_BEFORE = 4, ANNOUNCED = 8 };  // observe.unacquired.Hint
 struct Found {
   int event, space, region;  // `region`: the number of its allocation or CTA
   int shift;                 // of the region
@@ -44,7 +44,9 @@ struct Found {
   int asynchronous, columns;  // of the access; of its cluster
   int number;                 // of its warp, on the machine
   const int32_t *alike, *hints;  // of conflicts, else null
-  int relaxed_at;  // the last instruction of the CTA that saw a release and acquired nothing, or -1
+  // The last instruction of the CTA that saw a release and acquired nothing; of what a flag announced,
+  // its last that saw a strong write. Or -1.
+  int relaxed_at;
   // Answered: how many are warnings alone, and whether one of them is of writes of one value.
   int warnings, of_one_value;
 };
@@ -178,7 +180,10 @@ class Races {
   int hint_of(const Region& region, const Access& access, Code code, int32_t granule) const;
   // Returns what was answered.
   Found tell(int event, const Region& region, const Access& access, const std::vector<Code>& codes,
-             const std::vector<int32_t>& granules);
+             const std::vector<int32_t>& granules, bool announced = false);
+  // Strong reads of what a flag alone announced (observe.announced).
+  void check_announced(Region& region, const Access& access, Where where);
+  bool is_announced(const Access& access, Code code) const;
 
   Records records_;
   Regions regions_;
@@ -199,7 +204,8 @@ class Races {
   std::unordered_map<int64_t, std::list<Instance>::iterator> instance_of_;
   Variables variables_[2];  // of global and of shared memory, by flat byte
   Sync sequential_;         // of fence.sc
-  std::unordered_map<int, int> relaxed_;  // CTA -> `relaxed_at`
+  std::unordered_map<int, int> relaxed_, flags_;  // CTA -> `relaxed_at`
+  bool stores_ = false;  // a strong store, no atomic, went to global memory
   const Access* current_ = nullptr;
   std::map<std::array<int64_t, 5>, int32_t> alike_;  // conflicts by what a report says of them
 

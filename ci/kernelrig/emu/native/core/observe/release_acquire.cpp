@@ -101,6 +101,12 @@ void perform(const Warp& warp, Mask bits, Sync& sync, bool releases) {
   });
 }
 
+void follow(const Warp& warp, Mask bits, Sync& sync) {
+  for_parts(warp, bits, [&](Mask lanes, const ViewRef& view) {
+    sync.followed = join(sync.followed, warp.followed(lanes, *view));
+  });
+}
+
 void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool cap) {
   const RowRef* order = sync.order(*warp.cluster);
   // A relaxed read takes nothing yet, but an acquire fence behind it does (PTX ISA 8.8): remember
@@ -114,9 +120,10 @@ void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool c
   const bool wide = cap && level >= LEVEL_GPU;
   const KnownRef performed = wide && sem == RELAXED ? sync.performed : KnownRef();
   const KnownRef sequential = wide ? sync.sequential : KnownRef();
+  const KnownRef followed = wide ? sync.followed : KnownRef();
   warp.change(bits, [&](const ViewRef& view) {
     const bool ordered = order && exceeds(*order, warp.mine(view).rows[ORDERED]);
-    if (!known && !ordered && !performed && !sequential && seen.empty()) return view;
+    if (!known && !ordered && !performed && !sequential && !followed && seen.empty()) return view;
     ViewRef made(new View(*view));
     if (known) made->known = join(view->known, known);
     // The join may have brought it already.
@@ -127,6 +134,7 @@ void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool c
     }
     if (performed) made->known = join(made->known, performed);
     if (sequential) made->known = join(made->known, sequential);
+    if (followed) made->known = join(made->known, followed);
     if (!seen.empty()) {
       made->seen.clear();
       for (const auto& [fence, each] : seen) {

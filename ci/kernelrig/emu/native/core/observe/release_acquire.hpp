@@ -13,7 +13,8 @@ enum Sem : int { WEAK, RELAXED, ACQUIRE, RELEASE, ACQ_REL, VOLATILE, SC };
 // for a cluster, `far` for all. `ended` are completions of operations, which reach any scope;
 // `order` is that of tcgen05 operations, by cluster, which relaxed arrivals carry too. `performed`, of
 // a variable alone, is what a relaxed read of it comes after on hardware: it acquires nothing by the
-// text; `sequential` is what a fence.sc behind any read of it takes.
+// text; `sequential` is what a fence.sc behind any read of it takes; `followed` is what its writes came
+// after.
 class Sync {
  public:
   void publish(const Warp& warp, const KnownRef& known, int level);
@@ -27,7 +28,7 @@ class Sync {
   KnownRef reach(const Warp& warp, int level) const;
   bool empty() const { return near_.empty() && wide_.empty() && !far_ && !ended_; }
   const RowRef* order(const Cluster& cluster) const;
-  KnownRef performed, sequential;
+  KnownRef performed, sequential, followed;
 
  private:
   template <class T> using ByNumber = std::vector<std::pair<int32_t, T>>;
@@ -41,6 +42,9 @@ void release(const Warp& warp, Mask bits, Sync& sync, int sem, int level);
 
 // Notes with a strong write of gpu scope what its thread, or others before it, have fenced.
 void perform(const Warp& warp, Mask bits, Sync& sync, bool releases);
+
+// Notes with a strong write of gpu scope what came before it, fenced or not.
+void follow(const Warp& warp, Mask bits, Sync& sync);
 
 // Lets lanes acquire what was published; with relaxed semantics, a later acquire fence does. `cap`:
 // the scope of such a fence is limited to that of this read; not so for mbarriers.

@@ -18,13 +18,19 @@ from kernelrig.emu.native.core_observer import SEMS, CoreObserver, threads_of
 from kernelrig.emu.native.sync import NativeBarrier, NativeBarriers
 from kernelrig.emu.numerics.arrays import Array, Mask
 from kernelrig.emu.observe.clocks import LEVELS
-from kernelrig.emu.observe.publication import report_arrival, report_bytes, report_signal
+from kernelrig.emu.observe.publication import (
+    report_arrival,
+    report_bytes,
+    report_own,
+    report_signal,
+)
 
 if TYPE_CHECKING:
     from kernelrig.emu.native.machine_facade import NativeMachine
 
-_ARRIVAL, _BYTES = range(2)  # what an mbarrier is used for; else a signal
+_ARRIVAL, _BYTES, _SIGNAL, _WAIT = range(4)  # what an mbarrier is used for
 _FENCE_ALONE = 4  # and only the fence of its init is missing
+_OWN = 8  # and it is of the thread's own CTA
 _P, _I, _L, _N = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t
 _REPORT = ctypes.CFUNCTYPE(_I, _I, _L, _I, ctypes.c_uint32, _I, _P)
 _THREADS = (_P, _P, _N)
@@ -35,7 +41,9 @@ _FUNCTIONS = {
     "barrier_arrived": (*_THREADS, _L, _I),
     "barrier_passed": (*_THREADS, _L),
     "fenced": (*_THREADS, _I, _I),
-    "waited": (*_THREADS, _I, _I),
+    "offers": _THREADS,
+    "takes": _THREADS,
+    "waited": (*_THREADS, _P, _I, _I, _I),
     "arrived": (*_THREADS, _P, _I, _I, _I),
     "op_arrived": (_P, _L, _I, _P, _I),
 }
@@ -63,6 +71,9 @@ class NativePublication(CoreObserver):
     def _report(self, use: int, op: int, warp: int, lanes: int, at: int, address: int) -> None:
         machine = self._machine
         barrier = cast(NativeBarriers, machine.part(Barriers)).at(address)
+        if use & _OWN:
+            report_own(machine, warp, lanes, at, barrier, waits=use & ~_OWN == _WAIT)
+            return
         fence_alone = bool(use & _FENCE_ALONE)
         use &= ~_FENCE_ALONE
         if use == _ARRIVAL:
@@ -99,12 +110,16 @@ class NativePublication(CoreObserver):
     ) -> None:
         if scope == "cluster":
             self._tell("barrier_arrived", batch, mask, self._instance(instance), SEMS[sem])
+        else:
+            self._tell("offers", batch, mask)
 
     def barrier_passed(
         self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "acquire"
     ) -> None:
         if scope == "cluster":
             self._tell("barrier_passed", batch, mask, self._instance(instance))
+        else:
+            self._tell("takes", batch, mask)
 
     def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
         self._tell("fenced", batch, mask, SEMS[sem], LEVELS[scope])
@@ -127,7 +142,9 @@ class NativePublication(CoreObserver):
     def waited(
         self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
-        self._tell("waited", batch, mask, SEMS[sem], LEVELS[scope])
+        address = _address(barrier)
+        self._tell("waited", batch, mask, address, SEMS[sem], LEVELS[scope], batch.at)
+        self.check()
 
     def arrived(
         self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str

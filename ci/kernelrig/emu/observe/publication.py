@@ -1,5 +1,7 @@
 """Whether an mbarrier's init has been published to its users (synccheck).
 
+To other warps of its CTA: any barrier, or release and acquire, behind it.
+
 To other CTAs of the cluster: fence.mbarrier_init by the thread that made it and a barrier.cluster
 behind it, whose arrive may be relaxed; or a release of the cluster's scope, and an acquire by
 its user. To copies of the async proxy, which count their bytes there: fence.mbarrier_init,
@@ -41,6 +43,10 @@ class Publication(Hooks):
         # The same of those whose thread came to the barrier.cluster with no fence.
         self.unfenced: dict[object, set[Barrier]] = {}
         self.behind: dict[int, set[Barrier]] = {}
+        # Of the own CTA: by warp, what others initialised before something that it is ordered
+        # behind; by slot, what somebody has passed on.
+        self.ordered: dict[int, set[Barrier]] = {}
+        self.passed_on: dict[int, set[Barrier]] = {}
 
     # Publishing.
     def barriers_published(self, batch: WarpBatch, mask: Mask) -> None:
@@ -61,6 +67,7 @@ class Publication(Hooks):
     def barrier_arrived(
         self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "release"
     ) -> None:
+        self._offer(batch, mask)
         if scope != "cluster":
             return
         offered = self.offered.setdefault(instance, set())
@@ -74,7 +81,36 @@ class Publication(Hooks):
             if barrier.slot in slots and (sem == "release" or barrier in self.initialised):
                 offered.add(barrier)
 
+    def _offer(self, batch: WarpBatch, mask: Mask) -> None:
+        live = batch.machine.part(Barriers).live
+        for warp, slot in _warps(batch, mask):
+            known = self.ordered.setdefault(warp, set())
+            known.update(b for b in live if b.made_by[0] == warp)
+            self.passed_on.setdefault(slot, set()).update(known)
+
+    def _take(self, batch: WarpBatch, mask: Mask) -> None:
+        for warp, slot in _warps(batch, mask):
+            self.ordered.setdefault(warp, set()).update(self.passed_on.get(slot, ()))
+
+    def _check_own(
+        self, batch: WarpBatch, mask: Mask, barrier: Barrier, *, waits: bool = False
+    ) -> None:
+        """Look at who uses an mbarrier of its own CTA; a warp that does not know of it is told
+        once.
+        """
+        lanes = batch.mask_of(mask)
+        for row, warp in enumerate(batch.warps.tolist()):
+            bits = lane_bits(lanes[row])
+            if not bits or batch.slot[row, 0] != barrier.slot or barrier.made_by[0] == warp:
+                continue
+            known = self.ordered.setdefault(warp, set())
+            if barrier not in known:
+                known.add(barrier)
+                report_own(batch.machine, warp, bits, batch.at, barrier, waits=waits)
+
     def _release(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
+        if sem in _RELEASES:
+            self._offer(batch, mask)
         if sem in _RELEASES and scope in _WIDE:
             slots = _slots(batch, mask)
             live = batch.machine.part(Barriers).live
@@ -84,11 +120,14 @@ class Publication(Hooks):
     def barrier_passed(
         self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "acquire"
     ) -> None:
+        self._take(batch, mask)
         if scope == "cluster":
             self._learn(batch, mask, self.offered.get(instance, set()), self.known)
             self._learn(batch, mask, self.unfenced.get(instance, set()), self.behind)
 
     def _acquire(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
+        if sem in _ACQUIRES:
+            self._take(batch, mask)
         if sem in _ACQUIRES and scope in _WIDE:
             self._learn(batch, mask, self.released, self.known)
 
@@ -121,19 +160,21 @@ class Publication(Hooks):
         sem: str = "weak",
         scope: str = "",
     ) -> None:
-        if scope in _WIDE and sem not in ("weak", "volatile", "relaxed"):
+        if sem not in ("weak", "volatile", "relaxed"):
             self._release(batch, mask, sem, scope)
             self._acquire(batch, mask, sem, scope)
 
     def waited(
         self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
+        self._check_own(batch, mask, barrier, waits=True)
         self._acquire(batch, mask, sem, scope)
 
     # Using.
     def arrived(
         self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
+        self._check_own(batch, mask, barrier)
         lanes = batch.mask_of(mask) & (batch.slot != barrier.slot)
         for row in np.flatnonzero(lanes.any(axis=1)).tolist():
             warp = int(batch.warps[row])
@@ -156,6 +197,29 @@ class Publication(Hooks):
 def _slots(batch: WarpBatch, mask: Mask) -> set[int]:
     rows = batch.mask_of(mask).any(axis=1)
     return set(batch.slot[rows, 0].tolist())
+
+
+def _warps(batch: WarpBatch, mask: Mask) -> list[tuple[int, int]]:
+    """Return the warps of the batch that have lanes in the mask, and the slots of their CTAs."""
+    rows = batch.mask_of(mask).any(axis=1)
+    return list(zip(batch.warps[rows].tolist(), batch.slot[rows, 0].tolist(), strict=True))
+
+
+def report_own(
+    machine: Machine, warp: int, lanes: int, at: int, barrier: Barrier, *, waits: bool
+) -> None:
+    """Report lanes (bits) of a warp that use an mbarrier of their CTA before they may."""
+    what = "wait for" if waits else "arrival on"
+    maker = barrier.made_by[0] % machine.geometry.warps
+    text = (
+        f"{what} the {barrier}, which warp {maker} initialises: nothing orders the init before it,"
+        " and this warp may come first"
+    )
+    context = Context("init-not-ordered", (barrier.name or str(barrier),))
+    machine.report(
+        "barrier-misuse", text, warp, lanes, at, count=lanes.bit_count(), same=context.rule,
+        context=context,
+    )  # fmt: skip
 
 
 def report_arrival(

@@ -115,6 +115,13 @@ EMULATED_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "init-not-ordered",
+        "9.7.13.15.9 and 8.9",
+        "between an mbarrier.init and its use by other warps of the CTA there is a barrier",
+        "the other warp may come to a barrier that is not initialised yet",
+        "__syncthreads() (bar.sync) behind the inits, in all threads that use the mbarriers",
+    ),
+    IsaRule(
         "init-not-published",
         "9.7.13.4",
         "between an mbarrier.init and its first use from another CTA there are a"

@@ -23,6 +23,7 @@ bool acquires(int sem) {
 void Publication::begins(const Barrier& barrier) {
   at(barriers, size_t(barrier.number)) = &barrier;
   at(live, size_t(barrier.slot)).add(barrier.number);
+  at(ordered, size_t(barrier.made_by_warp)).add(barrier.number);
 }
 
 void Publication::ends(const Barrier& barrier) {
@@ -50,6 +51,7 @@ void Publication::proxy_fenced(const Threads* threads, size_t count) {
 
 void Publication::barrier_arrived(const Threads* threads, size_t count, int64_t instance,
                                   int sem) {
+  offers(threads, count);
   Numbers& into = offered[instance];
   for (size_t n = 0; n < count; n++) {
     if (!threads[n].lanes)
@@ -64,6 +66,7 @@ void Publication::barrier_arrived(const Threads* threads, size_t count, int64_t 
 }
 
 void Publication::barrier_passed(const Threads* threads, size_t count, int64_t instance) {
+  takes(threads, count);
   const auto found = offered.find(instance);
   if (found != offered.end())
     learn(threads, count, found->second, known);
@@ -72,7 +75,34 @@ void Publication::barrier_passed(const Threads* threads, size_t count, int64_t i
     learn(threads, count, others->second, behind);
 }
 
+void Publication::offers(const Threads* threads, size_t count) {
+  for (size_t n = 0; n < count; n++)
+    if (threads[n].lanes)
+      at(passed_on, size_t(slot_of[threads[n].warp])).add(at(ordered, size_t(threads[n].warp)));
+}
+
+void Publication::takes(const Threads* threads, size_t count) {
+  for (size_t n = 0; n < count; n++)
+    if (threads[n].lanes)
+      at(ordered, size_t(threads[n].warp)).add(at(passed_on, size_t(slot_of[threads[n].warp])));
+}
+
+// Who uses an mbarrier of its own CTA; a warp that does not know of it is told once.
+void Publication::check_own(const Threads* threads, size_t count, const Barrier& barrier, int use,
+                            int instruction) {
+  for (size_t n = 0; n < count; n++) {
+    const Threads& some = threads[n];
+    if (!some.lanes || slot_of[some.warp] != barrier.slot ||
+        at(ordered, size_t(some.warp)).has(barrier.number))
+      continue;
+    at(ordered, size_t(some.warp)).add(barrier.number);
+    report(use | OWN, -1, some.warp, some.lanes, instruction, &barrier);
+  }
+}
+
 void Publication::release(const Threads* threads, size_t count, int sem, int level) {
+  if (releases(sem))
+    offers(threads, count);
   for (size_t n = 0; n < count && releases(sem) && level >= LEVEL_CLUSTER; n++)
     if (threads[n].lanes)
       released.add(live_of(threads[n].warp));
@@ -91,16 +121,25 @@ int Publication::missing(int warp, int64_t number) {
 
 void Publication::fenced(const Threads* threads, size_t count, int sem, int level) {
   release(threads, count, sem, level);
-  waited(threads, count, sem, level);
+  acquire(threads, count, sem, level);
 }
 
-void Publication::waited(const Threads* threads, size_t count, int sem, int level) {
+void Publication::waited(const Threads* threads, size_t count, const Barrier& barrier, int sem,
+                         int level, int instruction) {
+  check_own(threads, count, barrier, WAIT, instruction);
+  acquire(threads, count, sem, level);
+}
+
+void Publication::acquire(const Threads* threads, size_t count, int sem, int level) {
+  if (acquires(sem))
+    takes(threads, count);
   if (acquires(sem) && level >= LEVEL_CLUSTER)
     learn(threads, count, released, known);
 }
 
 void Publication::arrived(const Threads* threads, size_t count, const Barrier& barrier, int sem,
                           int level, int instruction) {
+  check_own(threads, count, barrier, ARRIVAL, instruction);
   for (size_t n = 0; n < count; n++) {
     const Threads& some = threads[n];
     if (some.lanes && slot_of[some.warp] != barrier.slot &&

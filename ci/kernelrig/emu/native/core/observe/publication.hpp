@@ -47,9 +47,11 @@ private:
 };
 
 // What an unpublished mbarrier is used for.
-enum Use : int { ARRIVAL, BYTES_COUNTED, SIGNAL };
+enum Use : int { ARRIVAL, BYTES_COUNTED, SIGNAL, WAIT };
 // Added to it: only the fence of the init is missing, a barrier.cluster is there.
 constexpr int FENCE_ALONE = 4;
+// Added to it: the mbarrier is of the thread's own CTA.
+constexpr int OWN = 8;
 
 class Publication {
 public:
@@ -69,7 +71,11 @@ public:
   void barrier_passed(const Threads* threads, size_t count, int64_t instance);
   // A fence, or an access of that order.
   void fenced(const Threads* threads, size_t count, int sem, int level);
-  void waited(const Threads* threads, size_t count, int sem, int level);
+  void waited(const Threads* threads, size_t count, const Barrier& barrier, int sem, int level,
+              int at);
+  // Of a barrier of the CTA.
+  void offers(const Threads* threads, size_t count);
+  void takes(const Threads* threads, size_t count);
 
   // Using.
   void arrived(const Threads* threads, size_t count, const Barrier& barrier, int sem, int level,
@@ -79,6 +85,8 @@ public:
 
 private:
   void release(const Threads* threads, size_t count, int sem, int level);
+  void acquire(const Threads* threads, size_t count, int sem, int level);
+  void check_own(const Threads* threads, size_t count, const Barrier& barrier, int use, int at);
   void learn(const Threads* threads, size_t count, const Numbers& barriers,
              std::vector<Numbers>& into);
   int missing(int warp, int64_t number);
@@ -96,6 +104,10 @@ private:
   // The same of those whose thread came to the barrier.cluster with no fence.
   std::unordered_map<int64_t, Numbers> unfenced;
   std::vector<Numbers> behind;
+  // Of the own CTA: by warp, what it initialised, or something that it is ordered behind; by slot, what
+  // somebody has passed on.
+  std::vector<Numbers> ordered;
+  std::vector<Numbers> passed_on;
 };
 
 }  // namespace emu

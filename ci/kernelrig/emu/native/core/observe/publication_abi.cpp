@@ -34,8 +34,17 @@ void publication_fenced(Core* core, const Threads* threads, size_t count, int se
   core->sync->publication->fenced(threads, count, sem, level);
 }
 
-void publication_waited(Core* core, const Threads* threads, size_t count, int sem, int level) {
-  core->sync->publication->waited(threads, count, sem, level);
+void publication_offers(Core* core, const Threads* threads, size_t count) {
+  core->sync->publication->offers(threads, count);
+}
+
+void publication_takes(Core* core, const Threads* threads, size_t count) {
+  core->sync->publication->takes(threads, count);
+}
+
+void publication_waited(Core* core, const Threads* threads, size_t count, const Barrier* barrier,
+                        int sem, int level, int at) {
+  core->sync->publication->waited(threads, count, *barrier, sem, level, at);
 }
 
 void publication_arrived(Core* core, const Threads* threads, size_t count, const Barrier* barrier,

@@ -96,6 +96,8 @@ bool arrive(Context& context, const Instruction& instruction, bool waits) {
     if (sync.memory.races)
       sync.memory.races->barrier_arrived(&threads, 1, told_as(use, false), races::RELEASE,
                                          LEVEL_CTA);
+    if (sync.memory.publication)
+      sync.memory.publication->offers(&threads, 1);
     sync.of_ctas.arrive(one.row->warp, one.lanes, use);
     sync.of_ctas.settle(use);
   }
@@ -150,8 +152,12 @@ void pass(Context& context, BarrierUses& uses, bool cluster, Each each) {
     if (memory.races)
       memory.races->barrier_passed(one.threads.data(), one.threads.size(), one.told_as,
                                    races::ACQUIRE, cluster ? LEVEL_CLUSTER : LEVEL_CTA);
-    if (memory.publication && cluster)
+    if (!memory.publication)
+      continue;
+    if (cluster)
       memory.publication->barrier_passed(one.threads.data(), one.threads.size(), one.told_as);
+    else
+      memory.publication->takes(one.threads.data(), one.threads.size());
   }
 }
 

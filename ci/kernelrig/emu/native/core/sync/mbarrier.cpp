@@ -191,7 +191,7 @@ template <class T> Result wait(Context& context, const Instruction& instruction)
     }
     if (!seen.empty())
       sync->waited(threads_of(seen), *named.barrier, int(instruction.immediates[0]),
-                   level_of(int(instruction.immediates[1])));
+                   level_of(int(instruction.immediates[1])), instruction.at);
   }
   return CONTINUE;
 }

@@ -17,15 +17,15 @@ void Sync::arrived(const std::vector<Threads>& threads, const Barrier& barrier, 
 }
 
 // A wait that returns before any phase is over, as of a fresh mbarrier, learns of nothing.
-void Sync::waited(const std::vector<Threads>& threads, const Barrier& barrier, int sem,
-                  int level) {
+void Sync::waited(const std::vector<Threads>& threads, const Barrier& barrier, int sem, int level,
+                  int at) {
   if (!barrier.phase)
     return;
   if (memory.races)
     memory.races->waited(threads.data(), threads.size(), barrier.flat, barrier.number,
                          barrier.phase - 1, sem, level);
   if (memory.publication)
-    memory.publication->waited(threads.data(), threads.size(), sem, level);
+    memory.publication->waited(threads.data(), threads.size(), barrier, sem, level, at);
 }
 
 void Sync::op_arrived(const Op& op, const Barrier& barrier, bool bytes) {

@@ -247,7 +247,8 @@ struct Sync {
   // What observers of the core hear; semantics are numbers of races::Sem, levels those of `Level`.
   void arrived(const std::vector<Threads>& threads, const Barrier& barrier, int sem, int level,
                int at);
-  void waited(const std::vector<Threads>& threads, const Barrier& barrier, int sem, int level);
+  void waited(const std::vector<Threads>& threads, const Barrier& barrier, int sem, int level,
+              int at);
   void op_arrived(const Op& op, const Barrier& barrier, bool bytes);
   void tensor_waited(const std::vector<Threads>& threads, const std::vector<int64_t>& clocks);
   // Lanes of a warp have written a register whose value is in flight; and what is known of such a

@@ -93,7 +93,9 @@ def _to_shared(op: Op, map_: BoxLayout, at: int, box: Bytes) -> None:
             starts, length = np.array([at]), size
             arena.written[at : at + size] = 1
     if op.machine.hooks:
+        op.detail = AccessDetail(swizzle=map_.pattern.number)
         op.machine.hooks.op_accessed(op, "shared", starts, length, True)
+        op.detail = None
 
 
 def _from_shared(op: Op, source: Box, at: int) -> Bytes:
@@ -112,8 +114,8 @@ def _from_shared(op: Op, source: Box, at: int) -> Bytes:
         if not map_.is_dense:
             starts, length = (first + order) * CHUNK, CHUNK
     if op.machine.hooks:
-        if not source.clip.whole:
-            op.detail = AccessDetail(needed=_moved(source, at))
+        needed = None if source.clip.whole else _moved(source, at)
+        op.detail = AccessDetail(needed=needed, swizzle=map_.pattern.number)
         op.machine.hooks.op_accessed(op, "shared", starts, length, False)
     return packed(box, map_.type)
 

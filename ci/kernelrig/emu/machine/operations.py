@@ -29,7 +29,7 @@ class AccessDetail:
     `what` is an operand of a product: A or B in shared memory, A in tensor memory, D. `number` is
     of the CTA in its pair; `row` and `column` are those of the product that the access begins with;
     `warps` have 16 rows of A each. `needed` says of bytes from the first start on which of them go
-    anywhere.
+    anywhere. `swizzle` is the number of that of the bytes, 0 where they have no layout.
     """
 
     what: str = ""
@@ -41,6 +41,7 @@ class AccessDetail:
     mn_major: bool = False
     warps: tuple[int, ...] = ()
     needed: Any = None
+    swizzle: int = 0
 
 
 @dataclass(eq=False)

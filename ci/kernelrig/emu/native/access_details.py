@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernelrig.emu.native.machine_facade import NativeMachine
 
 _WHAT = ("", "a", "b", "a words", "d")
-_DETAIL_WORDS = 10
+_DETAIL_WORDS = 11
 K_BYTES = 32  # of a row: the core has no sparse ones
 
 
@@ -22,13 +22,13 @@ def _detail(address: int) -> AccessDetail | None:
     """Return `AccessDetail` of core/sync/sync.hpp."""
     if not address:
         return None
-    what, number, row, column, element, mn_major, warps, count, needed, size = (
+    what, number, row, column, element, mn_major, warps, count, needed, size, swizzle = (
         ctypes.c_int64 * _DETAIL_WORDS
     ).from_address(address)
     bytes_ = np.frombuffer(ctypes.string_at(needed, size), np.uint8) if needed else None
     named = tuple((ctypes.c_int32 * count).from_address(warps)) if warps else ()
     return AccessDetail(
-        _WHAT[what], number, row, column, element, K_BYTES, bool(mn_major), named, bytes_
+        _WHAT[what], number, row, column, element, K_BYTES, bool(mn_major), named, bytes_, swizzle
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ FUNCTIONS = {
     "name": ((ctypes.c_char_p,), _P),
     "accessed": ((*_THREADS, _I, _I, _P, _I, _I, _I, _I, _P, _N), None),
     "op_issued": ((_P, _P, _N, _I, _U, _I, _P, _I), _L),
-    "op_accessed": ((_P, _L, _I, _P, _N, _I, _I), None),
+    "op_accessed": ((_P, _L, _I, _P, _N, _I, _I, _I), None),
     "op_tensor": ((_P, _L, _P, _I), None),
     "op_done": ((_P, _L), None),
     "op_arrived": ((_P, _L, _L, _L, _L, _I), None),
@@ -272,8 +272,9 @@ class NativeRaces(CoreObserver):
         flat = np.ascontiguousarray(np.asarray(starts).reshape(-1), np.int64)
         self._acting = op
         self._core.races_op_accessed(
-            self._races, op.clock, SPACE_OF[space], flat.ctypes.data, len(flat), size, write
-        )
+            self._races, op.clock, SPACE_OF[space], flat.ctypes.data, len(flat), size, write,
+            op.detail.swizzle if op.detail else 0,
+        )  # fmt: skip
         self._acting = None
         self.check()
 

@@ -21,7 +21,7 @@ from kernelrig.emu.observe.conflicts import Reported, Reports
 from kernelrig.emu.observe.unacquired import Hint
 from kernelrig.errors import CiError
 
-CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL = range(5)
+CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL, SWIZZLE = range(6)
 SPACES = ("global", "shared", "local", "tensor")
 
 
@@ -45,6 +45,8 @@ class Found(ctypes.Structure):
         ("relaxed_at", ctypes.c_int32),
         ("warnings", ctypes.c_int32),
         ("of_one_value", ctypes.c_int32),
+        ("swizzle", ctypes.c_int32),
+        ("written", ctypes.c_int32),
     )
 
 
@@ -235,6 +237,11 @@ class NativeReports:
             return
         region: Any = _region(machine, found)
         granules: Any = found.granules[: found.count]
+        if found.event == SWIZZLE:
+            self._reports.report_swizzle(
+                region, access, granules[0], codes[0], found.swizzle, found.written
+            )
+            return
         reads = found.event == READ_NON_COHERENT
         self._reports.report_non_coherent(region, access, granules, codes[0], reads)
 

@@ -16,18 +16,19 @@ import numpy as np
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
-from kernelrig.emu.numerics.arrays import LANES, Array, Mask
+from kernelrig.emu.numerics.arrays import Array, Mask
 from kernelrig.emu.observe.access_records import ATOMIC, LANE_BITS, AccessRecords
 from kernelrig.emu.observe.announced import announced
 from kernelrig.emu.observe.atomic_chains import AtomicChains
 from kernelrig.emu.observe.clocks import ALL, LEVELS, Warp, lanes_of
-from kernelrig.emu.observe.codes import codes_of
+from kernelrig.emu.observe.codes import ALL_LANES, codes_of, lanes_in
 from kernelrig.emu.observe.conflicts import Reports
 from kernelrig.emu.observe.order_check import Access, OrderCheck
 from kernelrig.emu.observe.readers import BITS, Where
 from kernelrig.emu.observe.regions import Regions
 from kernelrig.emu.observe.release_acquire import StrongAccess, StrongForm, Sync, in_turns
 from kernelrig.emu.observe.shadow import UNORDERED, Before, Region
+from kernelrig.emu.observe.tile_swizzles import TileSwizzles
 from kernelrig.emu.observe.unacquired import Hint
 
 MOST_WRONG = 4096
@@ -38,7 +39,6 @@ MOST_IN_RUN = 2 * MOST_WRONG
 """Conflicts, or advice, of a run, after which one of each buffer or CTA is enough: CTAs that come
 later mostly repeat what those before did."""
 _SEVERAL = np.full(1, -1, np.int32)
-_LANE_NUMBERS = np.arange(LANES, dtype=np.int32)
 
 
 class AccessCheck(Hooks):
@@ -54,6 +54,7 @@ class AccessCheck(Hooks):
         self.regions = Regions(self.records)
         self.variables: dict[tuple[str, int], Sync] = {}
         self.chains = AtomicChains(self.records)
+        self.swizzles = TileSwizzles(self.records)
         self.relaxed: dict[int, int] = {}
         """CTA -> its last instruction that saw a release and acquired nothing."""
         self.flags: dict[int, int] = {}
@@ -118,9 +119,9 @@ class AccessCheck(Hooks):
             # Lanes with different knowledge are different threads to the check.
             for part, view in warp.parts(bits):
                 if part == ALL:
-                    flat, numbers = index[row], _LANE_NUMBERS
+                    flat, numbers = index[row], ALL_LANES
                 else:
-                    numbers = _numbers(part)
+                    numbers = lanes_in(part)
                     flat = index[row][numbers]
                 access = Access(
                     warp, warp.mine(view), view.known, space, size, write, level, batch.at, part,
@@ -261,6 +262,8 @@ class AccessCheck(Hooks):
             operation.level if write else 0, op.at, operation.bits,
         )  # fmt: skip
         record = self._record(access, operation.column, operation.time + write)
+        swizzle = op.detail.swizzle if op.detail and space == "shared" else 0
+        operation.swizzle = swizzle if write else operation.swizzle
         for region, some in self.regions.of(space, flat, size):
             if _is_enough(region.wrong, self.wrong):
                 continue
@@ -270,6 +273,11 @@ class AccessCheck(Hooks):
                     region.unwritten.append((record, mine, None, size, False))
                     continue
                 self._recall(region)
+            if swizzle and not write:
+                other = self.swizzles.other(region, access, int(mine[0]), swizzle)
+                if other:
+                    granule, code, written = other
+                    self.reports.report_swizzle(region, access, granule, code, swizzle, written)
             where = region.run(mine, size)
             self._check(region, access, where, record << LANE_BITS, operation.column)
 
@@ -379,12 +387,6 @@ class AccessCheck(Hooks):
 
 def _is_enough(of_region: int, of_run: int) -> bool:
     return of_region > (0 if of_run > MOST_IN_RUN else MOST_WRONG)
-
-
-def _numbers(bits: int) -> Array:
-    if bits & (bits - 1) == 0:
-        return np.array([bits.bit_length() - 1], np.int32)
-    return np.flatnonzero(bits >> _LANE_NUMBERS.astype(np.int64) & 1).astype(np.int32)
 
 
 def _note_non_coherent(region: Region, granules: Array, codes: Array) -> None:

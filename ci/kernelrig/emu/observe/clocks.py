@@ -373,6 +373,7 @@ class AsyncOperation:
     pieces: set[Any] = field(default_factory=set)  # of tensor memory that it writes
     records: dict[tuple[Any, ...], int] = field(default_factory=dict)
     by_lanes: bool = False
+    swizzle: int = 0  # of what it wrote to shared memory
     parts: list[tuple[int, View]] = field(default_factory=list)
     done: bool = False
     wait: Wait | None = None  # the mbarrier that its thread had waited for last, for messages

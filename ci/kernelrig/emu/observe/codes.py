@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelrig.emu.numerics.arrays import Array
+from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import LANE_BITS, shared_code
 from kernelrig.emu.observe.order_check import Access
 from kernelrig.emu.observe.shadow import Region
+
+ALL_LANES = np.arange(LANES, dtype=np.int32)
+
+
+def lanes_in(bits: int) -> Array:
+    """Return the numbers of the lanes that are set."""
+    if bits & (bits - 1) == 0:
+        return np.array([bits.bit_length() - 1], np.int32)
+    return np.flatnonzero(bits >> ALL_LANES.astype(np.int64) & 1).astype(np.int32)
 
 
 def codes_of(

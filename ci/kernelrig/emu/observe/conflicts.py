@@ -17,6 +17,7 @@ from kernelrig.emu.observe.readers import Where
 from kernelrig.emu.observe.shadow import Region, Wrong
 from kernelrig.emu.observe.sides import Side, rule_of, side_of
 from kernelrig.emu.observe.stored_constants import StoredConstants
+from kernelrig.emu.observe.tile_swizzles import text_of
 from kernelrig.emu.observe.unacquired import Branches, Hint, tensor_hint
 from kernelrig.model.frame import Frame
 from kernelrig.ptx.rules import ISA_RULES
@@ -196,6 +197,29 @@ class Reports:
             )
 
         self._report("race", access, before, "non-coherent-load", name, text)
+
+    def report_swizzle(
+        self,
+        region: Region,
+        access: Access,
+        granule: int,
+        code: int,
+        swizzle: int,
+        written: int,
+    ) -> None:
+        """Report a tile that is read by another swizzle than it was written with."""
+        before = self._side(code)
+        now = Side(access.who, access.write, access.at, access.bits)
+        stores = now.operation is not None and now.operation.name.startswith("cp.")
+        differ = text_of(written, swizzle, stores=stores)
+        name = self.object_at(region, granule, access.space)
+
+        def text() -> str:
+            place = self._place(region, granule, access.space)
+            return f"{now.text} at {place}, after the {before.text} {self._line(before)}: {differ}"
+
+        rule = "store-swizzle" if stores else "descriptor-swizzle"
+        self._report("descriptor", access, before, rule, name, text)
 
     def advise(self, access: Access, codes: set[int]) -> None:
         """Operations of the async proxy from different CTAs, ordered by threads alone."""

@@ -234,5 +234,6 @@ def detail_of(operand: Operand, what: str, number: int = 0) -> AccessDetail:
     size = operand.form.bytes
     k_bytes = lines * size if operand.mn_major else width * UNIT
     return AccessDetail(
-        what, number, element_bytes=size, k_bytes=k_bytes, mn_major=operand.mn_major
-    )
+        what, number, element_bytes=size, k_bytes=k_bytes, mn_major=operand.mn_major,
+        swizzle=operand.descriptor.swizzle.number,
+    )  # fmt: skip

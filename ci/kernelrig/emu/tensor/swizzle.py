@@ -43,6 +43,11 @@ class Swizzle:
         """Bytes behind which its pattern repeats; 0 for none."""
         return LINE * self.width // self.atom
 
+    @property
+    def number(self) -> int:
+        """What observers call it."""
+        return self.span | self.atom << 8 | self.flips << 16
+
     def apply(self, address: _Address) -> _Address:
         """Return where the bytes of a linear address are; of whole chunks under one that flips."""
         return address ^ (address >> 8 - self.atom.bit_length() & (self.span - self.atom))

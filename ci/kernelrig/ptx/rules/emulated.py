@@ -115,6 +115,24 @@ EMULATED_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "descriptor-swizzle",
+        "5.5.7 and 9.7.16.5",
+        "the matrix descriptor of a product has the swizzle of the tensor map whose copy wrote the"
+        " tile",
+        "a tile lies as its map's swizzle says, and is read as the descriptor's says",
+        "the same swizzle in cuTensorMapEncodeTiled and in the descriptor: bits 61-63 of tcgen05's,"
+        " 62-63 of wgmma's",
+    ),
+    IsaRule(
+        "store-swizzle",
+        "5.5.7",
+        "the map of a tensor store has the swizzle of the map whose copy wrote the tile",
+        "a tile lies as its map's swizzle says, and is stored as the other's says: right only where"
+        " the memory is read back in the same way",
+        "the same swizzle in both maps",
+        severity="warning",
+    ),
+    IsaRule(
         "init-not-ordered",
         "9.7.13.15.9 and 8.9",
         "between an mbarrier.init and its use by other warps of the CTA there is a barrier",

@@ -320,7 +320,7 @@ bool Memory::plain(const ThreadAccess& access) const {
 }
 
 bool Memory::observe_operation(int at, int64_t clock, Arena arena, const int64_t* starts,
-                               int64_t count, int size, bool write) {
+                               int64_t count, int size, bool write, int swizzle) {
   if (!count || !size)
     return !counts && !last_writer;  // nothing moves; Python has names for that
   if (init && !write && !written_through(written[arena], starts, count, size))
@@ -331,7 +331,7 @@ bool Memory::observe_operation(int at, int64_t clock, Arena arena, const int64_t
       if (marked(non_coherent, starts[n], size, NON_COHERENT))
         return false;
   if (races)
-    races->op_accessed(clock, arena, starts, size_t(count), size, write);
+    races->op_accessed(clock, arena, starts, size_t(count), size, write, swizzle);
   if (last_writer && arena == GLOBAL && !write && copied[at] < 0)
     copied[at] = starts[0];
   if (counts)

@@ -114,7 +114,7 @@ struct Memory {
   // Tells them of what an operation reads or writes, which the race detector knows by the number
   // `clock`; false: Python has to (hooks.op_accessed).
   bool observe_operation(int at, int64_t clock, Arena arena, const int64_t* starts, int64_t count,
-                         int size, bool write);
+                         int size, bool write, int swizzle = 0);
 
 private:
   bool in_global(ThreadAccess& access, const Row& row, const int64_t* address, int64_t* flat,

@@ -54,15 +54,17 @@ void tell(Sync& sync, const Op& op, const Copy& copy, Arena arena, int64_t flat,
   else
     rows(*copy.map, copy.clip, starts, size);
   // Of a store only what lies in the tensor goes anywhere.
+  AccessDetail detail;
+  if (copy.map && arena == SHARED)
+    detail.swizzle = copy.map->swizzle_number();
   if (!copy.map || arena != SHARED || is_write || is_whole(copy)) {
-    sync.accessed(op, arena, starts, size, is_write);
+    sync.accessed(op, arena, starts, size, is_write, &detail);
     return;
   }
   thread_local std::vector<uint8_t> needed;
   moved(*copy.map, copy.clip, flat, needed);
   // Rows that are narrower than their swizzle may all begin behind the first byte of the tile.
   const int64_t first = *std::min_element(starts.begin(), starts.end()) - flat;
-  AccessDetail detail;
   detail.needed = needed.data() + first;
   detail.needed_bytes = int64_t(needed.size()) - first;
   sync.accessed(op, arena, starts, size, is_write, &detail);

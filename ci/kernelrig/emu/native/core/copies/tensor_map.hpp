@@ -39,6 +39,9 @@ struct TensorMap {
   int64_t lower[CORNERS], last[CORNERS];
   int64_t box_bytes, row_bytes, shared_bytes;
   bool dense;  // a box leaves nothing out of the shared memory that it needs
+
+  // tensor.swizzle.Swizzle.number.
+  int swizzle_number() const { return (swizzle ? swizzle : 16) | atom << 8 | flips << 16; }
 };
 
 // A pixel of a column: its place in it, and the flat byte of its first channel.

@@ -245,13 +245,13 @@ void Races::note_non_coherent(Region& region) {
 
 // Operations. ------------------------------------------------------------------------------------
 void Races::op_accessed(int64_t op, int space, const int64_t* starts, size_t count, int size,
-                        bool write) {
+                        bool write, int swizzle) {
   if (!count || space == SPACE_LOCAL) return;
-  guarded([&] { look(*operations_[size_t(op)], space, starts, count, size, write); });
+  guarded([&] { look(*operations_[size_t(op)], space, starts, count, size, write, swizzle); });
 }
 
 void Races::look(Operation& operation, int space, const int64_t* starts, size_t count, int size,
-                 bool write) {
+                 bool write, int swizzle) {
   if (operation.by_lanes) return by_lanes(operation, space, starts, count, size, write);
   const Access access{&operation,
                       &operation,
@@ -267,6 +267,7 @@ void Races::look(Operation& operation, int space, const int64_t* starts, size_t 
                       0,
                       NEVER};
   const int record = record_of(access, operation.column, operation.time + write);
+  if (write && space == SPACE_SHARED) operation.swizzle = swizzle;
   regions_.of(space, starts, count, size, shares_);
   for (const Share& share : shares_) {
     Region& region = *share.region;
@@ -282,11 +283,25 @@ void Races::look(Operation& operation, int space, const int64_t* starts, size_t 
       }
       recall(region);
     }
-    if (plainly(region, access, region.runs(mine, each, size, list_), record)) continue;
+    const Runs runs = region.runs(mine, each, size, list_);
+    if (swizzle && !write && space == SPACE_SHARED) check_swizzle(region, access, mine[0], swizzle);
+    if (plainly(region, access, runs, record)) continue;
     const Where where = region.run(mine, each, size, taken_);
     check(region, access, where, {record << LANE_BITS, nullptr}, {operation.column, nullptr},
           nullptr);
   }
+}
+
+void Races::check_swizzle(const Region& region, const Access& access, int64_t flat, int swizzle) {
+  const int32_t granule = int32_t((flat - region.start) >> region.shift());
+  const Code code = region.written_at(size_t(granule));
+  const Record& record = records_.of(code);
+  if (!code || !record.who || !record.who->is_operation) return;
+  const int written = static_cast<const Operation&>(*record.who).swizzle;
+  if (!written || written == swizzle ||
+      !swizzles_told_.insert({access.at, record.at, access.who->cta}).second)
+    return;
+  tell(SWIZZLE, region, access, {code}, {granule}, false, swizzle, written);
 }
 
 // Enters the access of an operation, if it is nothing special.
@@ -532,7 +547,7 @@ int Races::hint_of(const Region& region, const Access& access, Code code, int32_
 
 Found Races::tell(int event, const Region& region, const Access& access,
                   const std::vector<Code>& codes, const std::vector<int32_t>& granules,
-                  bool announced) {
+                  bool announced, int swizzle, int written) {
   if (silent_) return {};
   current_ = &access;
   std::vector<int32_t> numbers, hints;
@@ -562,7 +577,9 @@ Found Races::tell(int event, const Region& region, const Access& access,
                     hints.data(),
                     relaxed == seen.end() ? -1 : relaxed->second,
                     0,
-                    0};
+                    0,
+                    swizzle,
+                    written};
   silent_ = report_(user_, &found) != 0;
   current_ = nullptr;
   return found;

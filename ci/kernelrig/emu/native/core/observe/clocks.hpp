@@ -252,6 +252,7 @@ struct Operation : Actor {
   bool asynchronous;
   bool done = false;
   bool commits = false;
+  int swizzle = 0;  // of what it wrote to shared memory
   int level;  // of its writes, if they are strong; else 0
   int issuer_column;
   Time issuer_time;

@@ -56,6 +56,7 @@ class Partition {
   size_t granules() const { return of_.size(); }
   size_t classes() const { return sizes_.size(); }
   size_t parent(size_t number) const { return size_t(parents_[number]); }
+  size_t class_of(size_t granule) const { return size_t(of_[granule]); }
 
   // Makes `parts` granules of each.
   void refine(size_t parts);

@@ -26,7 +26,7 @@ constexpr size_t MOST_INSTANCES = 1024;
 constexpr size_t MOST_APART = 8;  // lanes that share a place
 
 // FULL: there are no numbers left for further records; what follows is not looked at.
-enum Event : int { CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL };
+enum Event : int { CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL, SWIZZLE };
 
 // What is reported: `codes` that are not ordered before the access under way, and the granule of
 // each (of others than conflicts the first of the access). Conflicts that are alike but for the
@@ -49,6 +49,7 @@ struct Found {
   int relaxed_at;
   // Answered: how many are warnings alone, and whether one of them is of writes of one value.
   int warnings, of_one_value;
+  int swizzle, written;  // of a tile: by which it is read, and was written
 };
 using Report = int (*)(void*, Found*);  // not 0: nothing more is reported
 
@@ -101,7 +102,7 @@ class Races {
                     const Name* name, bool generic);
   // `starts` of an operation by lanes are one a lane.
   void op_accessed(int64_t op, int space, const int64_t* starts, size_t count, int size,
-                   bool write);
+                   bool write, int swizzle = 0);
   void op_tensor(int64_t op, const Piece& piece, bool write);
   void op_arrived(int64_t op, int64_t place, int64_t barrier, int64_t phase, bool bytes);
   void copies_arrived(const int64_t* ops, size_t count, Mask lanes, int64_t place, int64_t barrier,
@@ -141,7 +142,9 @@ class Races {
   void look(const Threads* threads, size_t count, int at, int space, const int64_t* flat,
             const AccessForm& how);
   void look(Operation& operation, int space, const int64_t* starts, size_t count, int size,
-            bool write);
+            bool write, int swizzle);
+  // Whether a tile is read by the swizzle that it was written with (observe.tile_swizzles).
+  void check_swizzle(const Region& region, const Access& access, int64_t flat, int swizzle);
   void take_turns(const Threads* threads, const int64_t* flat, const AccessForm& how);
   template <class Look> void guarded(Look look);
   int record_of(const Access& access, int column, Time time);
@@ -180,7 +183,8 @@ class Races {
   int hint_of(const Region& region, const Access& access, Code code, int32_t granule) const;
   // Returns what was answered.
   Found tell(int event, const Region& region, const Access& access, const std::vector<Code>& codes,
-             const std::vector<int32_t>& granules, bool announced = false);
+             const std::vector<int32_t>& granules, bool announced = false, int swizzle = 0,
+             int written = 0);
   // Strong reads of what a flag alone announced (observe.announced).
   void check_announced(Region& region, const Access& access, Where where);
   bool is_announced(const Access& access, Code code) const;
@@ -207,6 +211,7 @@ class Races {
   std::unordered_map<int, int> relaxed_, flags_;  // CTA -> `relaxed_at`
   bool stores_ = false;  // a strong store, no atomic, went to global memory
   const Access* current_ = nullptr;
+  std::set<std::array<int, 3>> swizzles_told_;
   std::map<std::array<int64_t, 5>, int32_t> alike_;  // conflicts by what a report says of them
 
   // Of the access under way, kept for the next.

@@ -31,8 +31,8 @@ void races_accessed(Races* races, const Threads* threads, size_t count, int at, 
 }
 
 void races_op_accessed(Races* races, int64_t op, int space, const int64_t* starts, size_t count,
-                       int size, int write) {
-  races->op_accessed(op, space, starts, count, size, write);
+                       int size, int write, int swizzle) {
+  races->op_accessed(op, space, starts, count, size, write, swizzle);
 }
 
 void races_op_tensor(Races* races, int64_t op, const int32_t* piece, int write) {

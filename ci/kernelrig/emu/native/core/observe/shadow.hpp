@@ -59,6 +59,10 @@ class Region {
   bool strong() const { return strong_; }
   const Zeros<Code>& writes() const { return writes_; }
   const Zeros<Code>& reads() const { return reads_; }
+  // The last write of a granule, of a region that knows all classes by now (`runs`, `run`).
+  Code written_at(size_t granule) const {
+    return writes_[partition_ ? partition_->class_of(granule) : granule];
+  }
 
   // The granules of lanes: of `size` bytes at each of `starts`, a multiple of it.
   void granules(const int64_t* starts, size_t count, int size, Taken& taken);

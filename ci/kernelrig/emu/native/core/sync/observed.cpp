@@ -51,7 +51,8 @@ void Sync::accessed(const Op& op, Arena arena, const std::vector<int64_t>& start
                     bool write, const AccessDetail* detail) {
   acting = &op;
   const int64_t count = int64_t(starts.size());
-  if (!memory.observe_operation(op.at, op.clock, arena, starts.data(), count, int(size), write)) {
+  if (!memory.observe_operation(op.at, op.clock, arena, starts.data(), count, int(size), write,
+                                detail ? int(detail->swizzle) : 0)) {
     op.follows |= !write;
     const int64_t words[] = {reinterpret_cast<int64_t>(starts.data()), count, arena, size, write,
                              reinterpret_cast<int64_t>(detail)};

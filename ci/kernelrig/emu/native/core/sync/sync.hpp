@@ -139,6 +139,7 @@ struct AccessDetail {
   int64_t warp_count = 0;
   const uint8_t* needed = nullptr;  // of bytes from the first start: those that go anywhere
   int64_t needed_bytes = 0;
+  int64_t swizzle = 0;  // the number of that of the bytes (tensor.swizzle.Swizzle.number)
 };
 
 struct Sync {

@@ -183,7 +183,8 @@ bool operand_of(const MatrixDescriptor& descriptor, int rows, Element element, b
       known.clear();
     found = known.emplace(key, std::make_shared<UnitPattern>(pattern_of(key))).first;
   }
-  into = {found->second, descriptor.start / PATTERN_BYTES * PATTERN_BYTES, element, mn_major};
+  const int swizzle = atoms ? 128 | 32 << 8 : int(span_of(descriptor.swizzle)) | 16 << 8;
+  into = {found->second, descriptor.start / PATTERN_BYTES * PATTERN_BYTES, element, mn_major, swizzle};
   return true;
 }
 

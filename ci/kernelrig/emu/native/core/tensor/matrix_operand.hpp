@@ -47,6 +47,7 @@ struct MatrixOperand {
   int64_t base;  // bytes, in the CTA's own shared memory
   Element element;
   bool mn_major;
+  int swizzle;  // tensor.swizzle.Swizzle.number
 
   int64_t low() const { return base + pattern->low * UNIT; }
   int64_t behind() const { return base + (pattern->high + 1) * UNIT; }

@@ -68,6 +68,7 @@ void fetch(Sync& sync, const Op& op, const MatrixOperand& operand, AccessDetail:
     AccessDetail detail{what, number};
     detail.element_bytes = bytes_of(operand.element);
     detail.mn_major = operand.mn_major;
+    detail.swizzle = operand.swizzle;
     sync.accessed(op, SHARED, starts, UNIT, false, &detail);
   }
   gather(operand, all, sync.memory.bytes[SHARED] + slot * SLOT_BYTES, into);

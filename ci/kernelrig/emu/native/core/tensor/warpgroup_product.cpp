@@ -76,6 +76,7 @@ void fetch(Sync& sync, const Op& op, const MatrixOperand& operand, const Part* p
     AccessDetail detail{what};
     detail.element_bytes = bytes_of(operand.element);
     detail.mn_major = operand.mn_major;
+    detail.swizzle = operand.swizzle;
     detail.warps = product.warps.data();
     detail.warp_count = int64_t(product.warps.size());
     sync.accessed(op, SHARED, starts, UNIT, false, &detail);

@@ -47,9 +47,15 @@ def _advice(log: str, in_project: bool) -> Iterator[str]:
     libs = sorted(set(filter(None, map(_library, _UNDEFINED.findall(log)))))
     if libs and in_project:
         yield f"link what has them: libs: [{', '.join(libs)}] {where}"
-    if found := _NO_HEADER.search(log):
+    if header := missing_header(log):
         flag = "nvcc_flags: [-IFOLDER]" if in_project else "--nvcc-flags=-IFOLDER"
-        yield f"name the folder that has {found[1]}: {flag} {where}".rstrip()
+        yield f"name the folder that has {header}: {flag} {where}".rstrip()
+
+
+def missing_header(log: str) -> str:
+    """Return the header that a compiler did not find, as it is included; "" where all are there."""
+    found = _NO_HEADER.search(log)
+    return found[1] if found else ""
 
 
 def _library(name: str) -> str:

@@ -22,6 +22,8 @@ from kernelrig.proc import run_process
 DRIVER = "cuda"
 EXTRAS = {"curand": "curand", "cublas": "cublas", "cublasLt": "cublas"}
 """The lock whose wheels have a library, by the name that the linker knows it by."""
+_HEADERS = (("curand", re.compile(r"curand\w*\.h")),)
+"""The lock whose wheels have a header that the toolkit's lack."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+.-]*")
 _FUNCTION = re.compile(r"\bcu[A-Z][A-Za-z0-9_]*")
 _SUFFIXES = ("", "_ptsz", "_ptds")
@@ -49,6 +51,11 @@ def extras_of(way: Variant, *, system: bool) -> tuple[str, ...]:
     """Return the locks that a variant's libraries need; a system's toolkit has them itself."""
     named = () if system else linked_names(way)
     return tuple(dict.fromkeys(EXTRAS[name] for name in named if name in EXTRAS))
+
+
+def extra_of_header(name: str) -> str:
+    """Return the lock whose wheels have a header, "" where none has it."""
+    return next((extra for extra, header in _HEADERS if header.fullmatch(name)), "")
 
 
 def library_folders(way: Variant, tools: Toolchain, root: Path) -> tuple[Path, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig.build.command import CWD
-from kernelrig.build.compile_advice import compile_advice
+from kernelrig.build.compile_advice import compile_advice, missing_header
 from kernelrig.build.compiler import COMPILE_LIMIT_S, SHOWN_LINES, readable_log
 from kernelrig.build.relocatable_code import (
     asks_for_relocatable,
@@ -38,6 +38,14 @@ _NO_HEADER = re.compile(
 )
 
 
+class MissingHeader(BuildError):
+    """No folder has a header that a source includes."""
+
+    def __init__(self, error: BuildError, name: str) -> None:
+        super().__init__(error.message, error.hint, details=error.details)
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True)
 class BuiltProgram:
     """An executable, and what ptxas said of its kernels."""
@@ -56,14 +64,37 @@ def build_program(
     headers: Path | None = None,
     cwd: Path | None = None,
     libs: Sequence[str] = (),
+    find_header: Callable[[str], Path | None] = lambda _: None,
 ) -> BuiltProgram:
     """Compile `sources` for `arch` and link them with the library in `libraries`, into `folder`.
 
     `flags` are the user's, for nvcc, `libs` those for the linker; `headers` is a folder for what no
-    other has. Sources are relative to `cwd`, the current folder by default. ptxas takes the PTX
-    too, so that what a GPU would refuse is refused here. Raises BuildError with the compiler's
-    output; ConfigError for functions of CUDA that the library does not have, all of them.
+    other has, and `find_header` gives the folder of one that is missing all the same. Sources are
+    relative to `cwd`, the current folder by default. ptxas takes the PTX too, so that what a GPU
+    would refuse is refused here. Raises BuildError with the compiler's output; ConfigError for
+    functions of CUDA that the library does not have, all of them.
     """
+    given = (sources, arch, tools, libraries, folder)
+    try:
+        return _built(*given, flags, headers, cwd, libs)
+    except MissingHeader as e:
+        if not (found := find_header(e.name)):
+            raise
+    flags = (*flags, "-Xcompiler", f"-idirafter,{found}")
+    return _built(*given, flags, headers, cwd, libs)
+
+
+def _built(
+    sources: Sequence[Path],
+    arch: str,
+    tools: Toolchain,
+    libraries: Path,
+    folder: Path,
+    flags: Sequence[str],
+    headers: Path | None,
+    cwd: Path | None,
+    libs: Sequence[str],
+) -> BuiltProgram:
     if unlinkable := sorted(set(filter(is_cuda_library, map(_named_library, flags)))):
         raise _no_library(unlinkable)
     made = folder / "program"
@@ -126,11 +157,13 @@ def _does_not_compile(source: Path, log: str, argv: Sequence[str]) -> BuildError
     lines = [line for line in log.strip().splitlines() if not _OF_PTXAS.match(line)]
     lines = lines[-SHOWN_LINES:]
     command = f"command: {shlex.join(argv)}"
-    return BuildError(
+    error = BuildError(
         f"{source.name} does not compile",
         compile_advice(log, in_project=False),
         details="\n".join([*lines, command]),
     )
+    header = missing_header(log)
+    return MissingHeader(error, header) if header else error
 
 
 def _named_library(flag: str) -> str:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+from kernelrig.build.libraries import extra_of_header
 from kernelrig.build.program_executable import check_functions, functions_of, is_executable
 from kernelrig.build.program_sources import SOURCES, BuiltProgram, build_program
-from kernelrig.build.toolchain import find_toolchain, require_arch
+from kernelrig.build.toolchain import find_toolchain, require_arch, wheel_headers
 from kernelrig.config.selection import choose
 from kernelrig.emu.__main__ import MOST_SCHEDULES, SCHEDULES
 from kernelrig.emu.cudart.devices import Device, device_of
@@ -108,7 +109,7 @@ def emulate_program(
             check_functions(wanted, libraries / "libcudart.so")
             built = BuiltProgram(first.absolute(), ())
         else:
-            built = _built(request, tools, libraries, Path(place))
+            built = _built(root, request, tools, libraries, Path(place))
         resources = {
             r.name: Resources(r.registers, r.stack_bytes, r.shared_bytes) for r in built.resources
         }
@@ -176,13 +177,20 @@ def _run(
 
 
 def _built(
-    request: ProgramRequest, tools: Toolchain, libraries: Path, folder: Path
+    root: Path, request: ProgramRequest, tools: Toolchain, libraries: Path, folder: Path
 ) -> BuiltProgram:
-    """Return the compiled program."""
+    """Return the compiled program. A header that the toolkit's wheels lack is fetched, if known."""
+
+    def find_header(name: str) -> Path | None:
+        extra = "" if request.system_cuda else extra_of_header(name)
+        return wheel_headers(root, extra) if extra else None
+
     first = request.files[0]
+    flags = request.nvcc_flags
     with working(f"compiling {first.name} for {request.arch}"):
         return build_program(
-            request.files, request.arch, tools, libraries, folder, request.nvcc_flags, HEADERS
+            *(request.files, request.arch, tools, libraries, folder, flags, HEADERS),
+            find_header=find_header,
         )
 
 

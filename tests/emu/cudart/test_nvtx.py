@@ -30,6 +30,12 @@ void work() { NVTX3_FUNC_RANGE(); }
 int main() {
   nvtx3::scoped_range whole{"whole", nvtx3::rgb{1, 2, 3}, nvtx3::payload{7}};
   nvtx3::scoped_range_in<mine> inner{nvtx3::event_attributes{"inner"}};
+  static const nvtx3::v1::registered_string_in<mine> name{"of CUB"};
+  static const nvtx3::v1::event_attributes named{name};
+  nvtx3::v1::scoped_range_in<mine> range{named};
+#ifndef NVTX3_CPP_DEFINITIONS_V1_0
+#error CUB of CUDA 13 warns in every program that includes it
+#endif
   nvtx3::mark("here");
   nvtx3::end_range(nvtx3::start_range("both"));
   work();

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
-    from kernelrig.build.toolchain.discovery import MINIMUM_CUDA, find_toolchain, require_arch
+    from kernelrig.build.toolchain.discovery import (
+        MINIMUM_CUDA,
+        find_toolchain,
+        require_arch,
+        wheel_headers,
+    )
     from kernelrig.build.toolchain.doctor import Item, describe
     from kernelrig.build.toolchain.requirements import locked_cuda
     from kernelrig.build.toolchain.sanitizer_wheel import fetch_sanitizer_wheel
@@ -24,6 +29,7 @@ __all__ = [
     "find_toolchain",
     "locked_cuda",
     "require_arch",
+    "wheel_headers",
     "wheel_tree",
 ]
 

@@ -49,7 +49,7 @@ def find_toolchain(
     versions = Versions(root / TOOLS / "versions.json")
     host = find_host_compiler()
     host_version = versions.of(host, r"^(.*\S)")
-    headers = {name: _find_headers(root, name) for name in extras}
+    headers = {name: wheel_headers(root, name) for name in extras}
     none = Path()
     if not cuda:
         why = "no CUDA kernel was asked for"
@@ -110,7 +110,8 @@ def find_host_compiler() -> Path:
     return Path(found).absolute()
 
 
-def _find_headers(root: Path, extra: str) -> Path:
+def wheel_headers(root: Path, extra: str) -> Path:
+    """Return the folder of headers of the wheels of `extra`, which are fetched if missing."""
     headers = fetch_wheels(root, extra) / WHEEL_HOME / "include"
     if not headers.is_dir():
         raise ConfigError(

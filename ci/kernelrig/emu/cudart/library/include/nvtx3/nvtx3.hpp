@@ -3,7 +3,10 @@
 
 #include "nvToolsExt.h"
 
+#define NVTX3_CPP_DEFINITIONS_V1_0  // what CUB asks for, which takes its classes from nvtx3::v1
+
 namespace nvtx3 {
+inline namespace v1 {
 struct domain {
   struct global {};
 };
@@ -66,6 +69,7 @@ template <class Domain = domain::global, class... Any> range_handle start_range_
 template <class... Any> range_handle start_range(const Any&...) { return {}; }
 template <class Domain = domain::global> void end_range_in(range_handle) {}
 inline void end_range(range_handle) {}
+}  // namespace v1
 }  // namespace nvtx3
 
 #define NVTX3_FUNC_RANGE() ::nvtx3::scoped_range nvtx3_range__(__func__)

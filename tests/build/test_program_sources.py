@@ -1,0 +1,63 @@
+"""A program of the user's is compiled again where a header that it includes can be had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kernelrig.build.libraries import extra_of_header
+from kernelrig.build.program_sources import build_program
+from kernelrig.errors import BuildError
+from kernelrig.model import Toolchain
+
+NVCC = """#!/bin/sh
+case "$*" in
+*-idirafter,/headers*) while [ "$1" != -o ]; do shift; done; : > "$2";;
+*) echo 'in.cuh:1:10: fatal error: curand_kernel.h: No such file or directory' >&2; exit 1;;
+esac
+"""
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Toolchain:
+    """Return a compiler that finds a header in /headers alone."""
+    nvcc = tmp_path / "nvcc"
+    nvcc.write_text(NVCC)
+    nvcc.chmod(0o755)
+    none = Path()
+    words = ("13.0", "", "", "", "wheels", "")
+    return Toolchain(tmp_path, nvcc, none, none, Path("g++"), *words)
+
+
+def test_a_header_that_can_be_fetched_is_fetched_once_a_source_includes_it(
+    tools: Toolchain, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def find(name: str) -> Path:
+        asked.append(name)
+        return Path("/headers")
+
+    made = build_program(
+        [Path("a.cu")], "sm_100a", tools, tmp_path, tmp_path, cwd=tmp_path, find_header=find
+    )
+    assert asked == ["curand_kernel.h"]
+    assert made.path.is_file()
+
+
+def test_a_header_that_nobody_has_is_named(tools: Toolchain, tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="name the folder that has curand_kernel"):
+        build_program([Path("a.cu")], "sm_100a", tools, tmp_path, tmp_path, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        ("curand_kernel.h", "curand"),
+        ("curand_mtgp32.h", "curand"),
+        ("mine/curand.h", ""),
+        ("a.h", ""),
+    ],
+)
+def test_headers_of_the_toolkit_that_its_wheels_lack_are_known(name: str, extra: str) -> None:
+    assert extra_of_header(name) == extra

@@ -56,6 +56,15 @@ def test_without_a_frame_of_its_own_the_outermost_one_is_the_location() -> None:
     assert locate((), "gemm.cu") == Frame("", 0)
 
 
+def test_of_a_kernel_in_a_header_of_others_the_header_s_own_folder_counts() -> None:
+    kernel = Frame("/opt/lib/include/lib/attention/prefill.cuh", 2720, "Kernel")
+    inside = Frame("/opt/lib/include/lib/attention/helper.cuh", 85, "Transform")
+    deeper = Frame("/opt/lib/include/lib/attention/../math.cuh", 205, "rcp")
+    toolkit = Frame("/usr/local/cuda/include/cuda_fp16.hpp", 7, "h")
+    assert locate((toolkit, deeper, inside, kernel), "/home/me/prog.cu") == inside
+    assert locate((toolkit, deeper, kernel), "/home/me/prog.cu") == kernel
+
+
 def test_a_function_that_was_called_and_not_inlined_has_a_location_of_its_own() -> None:
     called = (Frame("kernel/ptx.cuh", 9), Frame("kernel/epilogue.cuh", 7))
     assert locate(called, "kernel/gemm.cu") == called[1]

@@ -2,13 +2,15 @@
 
 It is the innermost frame in the kernel's own sources: the directory of its main `.cu`, or below. A
 header of the rig's harness is never the location, although kernels share its directory: what is
-wrong is the use of `wait` or `fence_proxy_async`, not their bodies.
+wrong is the use of `wait` or `fence_proxy_async`, not their bodies. A kernel that is a header's of
+another project has no such frame: there the header's own folder counts.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from os.path import normpath
 from pathlib import PurePosixPath
 
 from kernelrig.model.frame import Frame
@@ -83,11 +85,22 @@ def locate(frames: Sequence[Frame], source: str) -> Frame:
     """Return the frame that a finding is located at; `frames` are innermost first.
 
     `source` is the kernel's main file, relative to the repository or the end of that path. Where no
-    frame lies in the kernel's sources it is the outermost one; without frames, a frame of line 0.
+    frame lies in the kernel's sources, as of a kernel in a header of somebody else's, those beside
+    the header that has the kernel, or below, are meant; without frames, a frame of line 0.
     """
+    if not frames:
+        return Frame("", 0)
     directory = _directory(frames, source)
     own = (f for f in frames if _is_own(f.file, source, directory))
-    return next(own, frames[-1] if frames else Frame("", 0))
+    return next(own, None) or _beside(frames)
+
+
+def _beside(frames: Sequence[Frame]) -> Frame:
+    """Return the innermost frame in the folder of the outermost one, or below."""
+    paths = [normpath(frame.file) for frame in frames]
+    folder = PurePosixPath(paths[-1]).parent
+    own = (f for f, path in zip(frames, paths, strict=True) if _is_own(path, paths[-1], folder))
+    return next(own, frames[-1])
 
 
 def chain_text(frames: Sequence[Frame]) -> str:

@@ -65,6 +65,16 @@ USED = {
     "both ways of a branch": ("and.b32 %r9, %r190, 1; setp.eq.u32 %p2, %r9, 1; @%p2 bra ODD; "
                               "add.u32 %r4, %r3, 1; bra DONE; ODD: add.u32 %r4, %r3, 2; DONE: "
                               "st.global.u32 [%rd1], %r4;", 24),
+    "what a branch jumps over": ("mov.u32 %r4, 1; setp.ne.u32 %p2, %r3, 1; @%p2 bra OVER; "
+                                 "mov.u32 %r4, 2; OVER: st.global.u32 [%rd1], %r4;", 24),
+    "what both ways of it write": ("setp.ne.u32 %p2, %r3, 1; @%p2 bra ODD; mov.u32 %r4, 2; "
+                                   "bra DONE; ODD: mov.u32 %r4, 1; DONE: "
+                                   "st.global.u32 [%rd1], %r4;", 24),
+    "a loop that it ends": ("mov.u32 %r4, 0; AGAIN: add.u32 %r4, %r4, 1; "
+                            "setp.lt.u32 %p2, %r4, %r3; setp.lt.and.u32 %p2, %r4, 9, %p2; "
+                            "@%p2 bra AGAIN; st.global.u32 [%rd1], %r4;", 24),
+    "a store behind a branch": ("setp.ne.u32 %p2, %r3, 1; @%p2 bra OVER; "
+                                "st.global.u32 [%rd1], 4; OVER: ", 24),
     "an atomic of shared memory": ("atom.shared.add.u32 %r4, [tile+1000], %r3;", 24),
     "a copy": ("st.shared.u32 [%r2+512], %r3; fence.proxy.async.shared::cta; bar.sync 0; "
                "setp.eq.u32 %p2, %r190, 0; "
@@ -104,6 +114,10 @@ UNUSED = {
     "ld.shared.u32 %r4, [%r2+512]; @%p1 st.global.u32 [%rd1], %r4;",
     "shared memory that is overwritten": "st.shared.u32 [%r2+512], %r3; "
     "st.shared.u32 [%r2+512], 7; ld.shared.u32 %r4, [%r2+512]; st.global.u32 [%rd1], %r4;",
+    "a branch of a tail that only computes": "mov.u32 %r4, 0; setp.eq.u32 %p2, %r3, 0; "
+    "@%p2 bra OVER; ld.global.u32 %r4, [%rd1]; OVER: @%p1 st.global.u32 [%rd1], %r4;",
+    "what is computed behind the branch": "mov.u32 %r4, 0; setp.eq.u32 %p2, %r3, 0; "
+    "@%p2 bra OVER; mov.u32 %r5, 2; OVER: mov.u32 %r5, 1; st.global.u32 [%rd1], %r5;",
     "predicates that others decide": "setp.eq.u32 %p2, %r3, 5; and.pred %p3, %p1, %p2; "
     "@%p3 st.global.u32 [%rd1], 1;",
 }

@@ -23,11 +23,13 @@ from numpy.typing import NDArray
 from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.numerics.arrays import Array, Mask, narrowed
+from kernelrig.emu.observe.branch_region import computing_region, written_in
 from kernelrig.emu.observe.product_values import ProductValues
 from kernelrig.emu.observe.value_flow import Flow, bits_of, flow_of, results, stored_rows
 from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
 from kernelrig.ptx import Instruction
 
+_NEVER = -1
 Held = tuple[int, "Origin"]
 """The lanes (bits) of a register that hold such a value, and where it comes from."""
 
@@ -66,6 +68,7 @@ class UnwrittenValues:
         self._known: dict[object, Origin] = {}
         self._memory: dict[str, NDArray[np.int32]] = {}
         self._flows: dict[int, Flow] = {}
+        self._regions: dict[int, frozenset[int] | None] = {}  # by branch
         self.products = ProductValues(self)
         self._tensor: dict[int, NDArray[np.int32]] = {}  # by slot: origins of words
         self.machine.follow_values(False)
@@ -140,6 +143,7 @@ class UnwrittenValues:
         for row, warp, held in rows:
             if flow.live is not None:
                 _drop(held, here[row], flow.live)
+                self._leave(at, held, here[row])
             self._guard(at, flow, warp, held, here[row])
             self._used(at, flow, warp, held, lanes[row])
             if flow.kind == "store":
@@ -159,8 +163,41 @@ class UnwrittenValues:
 
     def _guard(self, at: int, flow: Flow, warp: int, held: dict[int, Held], lanes: int) -> None:
         of_guard = held.get(flow.guard)
-        if of_guard and of_guard[0] & lanes and not flow.pure:
+        if not of_guard or not of_guard[0] & lanes or flow.pure:
+            return
+        region = self._region(at) if flow.kind == "branch" else None
+        if region is None:
             self.use(at, warp, held, flow.guard, lanes)
+            return
+        # Of lanes that jump over a write, what was there follows from the value as well.
+        for register in (_decided_by(at), *written_in(self.machine.program, region)):
+            before = held.get(register)
+            bits = of_guard[0] & lanes | (before[0] if before else 0)
+            held[register] = (bits, before[1] if before else of_guard[1])
+
+    def _region(self, at: int) -> frozenset[int] | None:
+        """Return where registers follow from what decides a branch, if it decides nothing else."""
+        if at not in self._regions:
+            self._regions[at] = computing_region(self.machine.program, at)
+        return self._regions[at]
+
+    def _leave(self, at: int, held: dict[int, Held], lanes: int) -> None:
+        """Lanes that go on behind the place where the ways of a branch meet are decided no more."""
+        for key in [k for k in held if k < _NEVER and at not in (self._region(_branch(k)) or ())]:
+            bits, origin = held[key]
+            if bits & ~lanes:
+                held[key] = (bits & ~lanes, origin)
+            else:
+                del held[key]
+
+    @staticmethod
+    def _decided(held: dict[int, Held]) -> Held | None:
+        """Return the lanes that are somewhere because such a value says so."""
+        bits, origin = 0, None
+        for key, value in held.items():
+            if key < _NEVER:
+                bits, origin = bits | value[0], origin or value[1]
+        return (bits, origin) if origin else None
 
     def _used(self, at: int, flow: Flow, warp: int, held: dict[int, Held], lanes: int) -> None:
         for register in flow.used:
@@ -169,10 +206,17 @@ class UnwrittenValues:
                 self.use(at, warp, held, register, lanes)
 
     def _write(
-        self, flow: Flow, held: dict[int, Held], here: int, lanes: int, made: list[Held] | None
+        self,
+        flow: Flow,
+        held: dict[int, Held],
+        here: int,
+        lanes: int,
+        made: list[Held] | None,
     ) -> None:
-        of_guard = held.get(flow.guard)
+        of_guard, decided = held.get(flow.guard), self._decided(held)
         by_guard = of_guard[0] & here if of_guard else 0
+        by_guard |= decided[0] & lanes if decided else 0
+        of_guard = of_guard or decided
         for number, register in enumerate(flow.outs):
             if register < 0:
                 continue
@@ -276,9 +320,18 @@ class UnwrittenValues:
                 )  # fmt: skip
 
 
+def _decided_by(at: int) -> int:
+    """Return what stands among registers for a branch: its lanes are where it led them."""
+    return _NEVER - 1 - at
+
+
+def _branch(key: int) -> int:
+    return _NEVER - 1 - key
+
+
 def _drop(held: dict[int, Held], lanes: int, live: Iterable[int]) -> None:
     """Forget what no instruction reads any more."""
-    for register in [r for r in held if r not in live]:
+    for register in [r for r in held if r not in live and r >= 0]:
         bits, origin = held[register]
         if bits & ~lanes:
             held[register] = (bits & ~lanes, origin)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
 
-from tests.emu.harness import run_ptx
+from tests.emu.harness import ENGINES, Result, run_ptx
 from tests.emu.places import places
 
 TILE = ".shared .align 16 .b8 tile[512];"
@@ -105,7 +105,7 @@ def test_a_row_must_lie_at_a_multiple_of_16() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [tile];",
+        "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8x16.b4x16_p64 {%r1, %r2}, [tile];",
         "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [tile];",
         "ldmatrix.sync.aligned.m8n8.shared.b16 {%r1}, [tile];",
     ],
@@ -113,3 +113,45 @@ def test_a_row_must_lie_at_a_multiple_of_16() -> None:
 def test_other_forms_are_unsupported(text: str) -> None:
     with pytest.raises(UnsupportedKernel):
         run_ptx(text, {"c": np.zeros(1)}, shared=TILE)
+
+
+def _tile_of_bytes(body: str, count: int, engine: str) -> Result:
+    """Run with a tile of 32 rows of 16 bytes: byte e of row l is 16 l + e, modulo 256."""
+    rows = np.arange(512, dtype=np.uint16).astype(np.uint8)
+    held = {"a": rows, "c": np.zeros(32 * 4 * count, np.uint8)}
+    return run_ptx(places(a=16, c=4 * count) + FILLED + body, held, shared=TILE, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("count", [1, 2])
+def test_bytes_of_16x16_matrices_are_transposed(count: int, engine: str) -> None:
+    """A lane holds four rows of a column, 8 columns a register."""
+    registers = ", ".join(f"%r{10 + n}" for n in range(2 * count))
+    body = f"ldmatrix.sync.aligned.m16n16.x{count}.trans.shared.b8 {{{registers}}}, [%r2];\n"
+    body += "".join(f"st.global.b32 [%rd2+{4 * n}], %r{10 + n};\n" for n in range(2 * count))
+    result = _tile_of_bytes(body, 2 * count, engine)
+    assert result.findings == ()
+    lanes = result.buffers["c"].reshape(32, 2 * count, 4)
+    for lane, register in ((0, 0), (5, 0), (5, 1), (31, 2 * count - 1)):
+        column = lane // 4 + 8 * (register % 2)
+        first = 16 * (register // 2) + 4 * (lane % 4)
+        wanted = [16 * row + column & 0xFF for row in range(first, first + 4)]
+        assert lanes[lane, register].tolist() == wanted
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_bytes_of_a_result_of_16x8_are_stored_as_columns(count: int, engine: str) -> None:
+    registers = ", ".join(["%r11", "%r12", "%r13", "%r14"][:count])
+    body = "shl.b32 %r10, %r190, 2;\nmad.lo.u32 %r10, %r10, 0x01010101, 0x03020100;\n"
+    body += "".join(f"xor.b32 %r{11 + n}, %r10, {n * 0x40404040};\n" for n in range(count))
+    body += f"stmatrix.sync.aligned.m16n8.x{count}.trans.shared.b8 [%r2], {{{registers}}};\n"
+    body += "bar.warp.sync -1;\nld.shared.v4.b32 {%r15, %r16, %r17, %r18}, [%r2];\n"
+    body += "st.global.v4.b32 [%rd2], {%r15, %r16, %r17, %r18};\n"
+    result = _tile_of_bytes(body, 4, engine)
+    assert result.findings == ()
+    stored = result.buffers["c"].reshape(4, 8, 16)
+    for matrix in range(count):
+        for row, column in ((0, 0), (3, 5), (7, 15)):  # in memory: n, m of the result
+            lane, byte = 4 * (column % 8) + row // 2, 2 * (column // 8) + row % 2
+            assert stored[matrix, row, column] == 4 * lane + byte ^ matrix * 0x40

@@ -32,6 +32,19 @@ class Box:
         size: int = self.map.box_bytes
         return size
 
+    @property
+    def is_whole(self) -> bool:
+        whole: bool = self.clip.whole
+        return whole
+
+    def inside(self) -> Bytes:
+        """Say of each byte of the box whether it lies in the tensor."""
+        box = np.zeros(self.map.box_bytes, np.uint8)
+        if not self.clip.is_empty:
+            whole, part = self.map.in_box(box, self.clip)
+            whole[part] = 1
+        return box
+
     def load(self, op: Op) -> Bytes:
         """Return the box, what is out of bounds filled in."""
         map_, clip, memory = self.map, self.clip, op.machine.memory.global_

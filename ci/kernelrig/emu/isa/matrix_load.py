@@ -1,7 +1,12 @@
-"""ldmatrix and stmatrix: 8x8 matrices of 16-bit elements between shared memory and a warp.
+"""ldmatrix and stmatrix: matrices between shared memory and a warp.
 
-Lane 8 m + r names row r, 16 bytes, of matrix m. Lane t holds elements 2 (t % 4) and the next one
-of row t / 4 of each matrix in a register; with .trans, of column t / 4.
+Of 8x8 matrices of 16-bit elements lane 8 m + r names row r, 16 bytes, of matrix m. Lane t holds
+elements 2 (t % 4) and the next one of row t / 4 of each matrix in a register; with .trans, of
+column t / 4. Bytes are always transposed. Of 16x16 (ldmatrix) lane 16 m + r names row r; lane t
+holds those of rows 4 (t % 4) and the next three, of column t / 4 in one register, of column
+8 + t / 4 in the next. Of 16x8 (stmatrix) a lane holds what it holds of the result of mma: rows
+t / 4 and 8 + t / 4 of columns 2 (t % 4) and the next one; columns are the rows in memory. Which
+lane has what follows from the layouts of CUTLASS's atoms (cute/atom/copy_traits_sm100.hpp).
 """
 
 from __future__ import annotations
@@ -15,11 +20,12 @@ from kernelrig.emu.machine.addressing import locate
 from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.thread_memory import MemorySemantics
-from kernelrig.emu.numerics.arrays import LANES, U16, U32, Array, Mask
+from kernelrig.emu.numerics.arrays import LANES, U8, U16, U32, Array, Mask
 from kernelrig.ptx import Instruction, Operand, Register, Vector
 
 ROW_BYTES = 16
 ROWS_EACH = 8
+TALL = 16
 _ELEMENT = np.arange(ROW_BYTES // 2) * 2
 
 
@@ -48,14 +54,14 @@ def _native(how: tuple[str, str], count: int, transposed: bool) -> Native:
 
 
 def _rows(
-    batch: WarpBatch, mask: Mask, address: Array, count: int, how: tuple[str, str], *, write: bool
+    batch: WarpBatch, mask: Mask, address: Array, rows: int, how: tuple[str, str], *, write: bool
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Return flat positions of the rows, (n, 8 count), and which of them are no fault.
+    """Return flat positions of the rows that the first lanes name, and which of them are no fault.
 
     `how` is the instruction's opcode and space.
     """
     what, space = how
-    naming = batch.mask_of(mask) & (np.arange(LANES) < count * ROWS_EACH)
+    naming = batch.mask_of(mask) & (np.arange(LANES) < rows)
     flat = np.zeros((batch.size, LANES), np.int64)
     right = np.zeros((batch.size, LANES), np.bool_)
     for place in locate(batch, naming, address, ROW_BYTES, space, what, write=write):
@@ -67,8 +73,43 @@ def _rows(
             batch.machine.hooks.accessed(batch, lanes, "shared", place.flat, ROW_BYTES, write)
         flat = np.where(lanes, place.flat, flat)
         right |= lanes
-    rows = count * ROWS_EACH
     return flat[:, :rows], right[:, :rows]
+
+
+def _ldmatrix_of_bytes(i: Instruction) -> Step:
+    count = _matrices(i)
+    into, address = expect(i, 2)
+    registers, how = _registers(i, into, 2 * count), _how(i)
+    if count == 4:
+        raise Unsupported(f"{i.mnemonic}: 16x16 matrices are one or two")
+
+    def run(batch: WarpBatch, mask: Mask, address: Array) -> tuple[Array, ...]:
+        flat, right = _rows(batch, mask, address, count * TALL, how, write=False)
+        held = batch.machine.memory.shared.bytes[flat[..., None] + np.arange(ROW_BYTES)]
+        held = np.where(right[..., None], held, U8.type(0))
+        columns = held.reshape(batch.size, count, TALL, ROW_BYTES).swapaxes(2, 3)
+        words = np.ascontiguousarray(columns).view(U32).reshape(batch.size, 2 * count, LANES)
+        return tuple(words[:, n] for n in range(2 * count))
+
+    writes = tuple((register, U32) for register in registers)
+    return Step(run, (bracketed(i, address),), writes, effect=True, collective="warp")
+
+
+def _stmatrix_of_bytes(i: Instruction) -> Step:
+    count = _matrices(i)
+    address, values = expect(i, 2)
+    registers, how = _registers(i, values, count), _how(i)
+
+    def run(batch: WarpBatch, mask: Mask, address: Array, *held: Array) -> None:
+        flat, right = _rows(batch, mask, address, count * ROWS_EACH, how, write=True)
+        words = np.stack([np.broadcast_to(h, (batch.size, LANES)) for h in held], axis=1)
+        parts = words.view(U8).reshape(batch.size, count, 8, 4, 2, 2)  # t / 4, t % 4, half, byte
+        stored = parts.transpose(0, 1, 3, 5, 4, 2).reshape(batch.size, count * ROWS_EACH, ROW_BYTES)
+        where = (flat[..., None] + np.arange(ROW_BYTES))[right]
+        batch.machine.memory.shared.scatter(where, (stored[right],), None)
+
+    reads = (bracketed(i, address), *((register, U32) for register in registers))
+    return Step(run, reads, effect=True, collective="warp")
 
 
 def _ldmatrix(i: Instruction) -> Step:
@@ -78,7 +119,7 @@ def _ldmatrix(i: Instruction) -> Step:
     transposed, how = "trans" in i.flags, _how(i)
 
     def run(batch: WarpBatch, mask: Mask, address: Array) -> Array | tuple[Array, ...]:
-        flat, right = _rows(batch, mask, address, count, how, write=False)
+        flat, right = _rows(batch, mask, address, count * ROWS_EACH, how, write=False)
         halves = batch.machine.memory.shared.bytes.view(U16)
         elements = halves[(flat[..., None] + _ELEMENT) // 2]
         elements = np.where(right[..., None], elements, U16.type(0))
@@ -101,7 +142,7 @@ def _stmatrix(i: Instruction) -> Step:
     transposed, how = "trans" in i.flags, _how(i)
 
     def run(batch: WarpBatch, mask: Mask, address: Array, *held: Array) -> None:
-        flat, right = _rows(batch, mask, address, count, how, write=True)
+        flat, right = _rows(batch, mask, address, count * ROWS_EACH, how, write=True)
         words = np.stack([np.broadcast_to(h, (batch.size, LANES)) for h in held], axis=1)
         matrices = words.view(U16).reshape(batch.size, count, ROWS_EACH, ROWS_EACH)
         if transposed:
@@ -115,7 +156,8 @@ def _stmatrix(i: Instruction) -> Step:
     return Step(run, reads, effect=True, collective="warp", native=native)
 
 
-_TAKES = "x1 x2 x4 trans shared shared::cta"
+_SHARED = "x1 x2 x4 shared shared::cta"
+_TAKES = f"{_SHARED} trans"
 
 _TRIED = {
     "ldmatrix.aligned.b16.m8n8.sync": "x1 x2 x4 trans shared",
@@ -125,6 +167,8 @@ ROWS: tuple[Row, ...] = partly(
     (
         row("ldmatrix", _ldmatrix, needs="sync aligned m8n8 b16", takes=_TAKES),
         row("stmatrix", _stmatrix, needs="sync aligned m8n8 b16", takes=_TAKES),
+        row("ldmatrix", _ldmatrix_of_bytes, needs="sync aligned m16n16 trans b8", takes=_SHARED),
+        row("stmatrix", _stmatrix_of_bytes, needs="sync aligned m16n8 trans b8", takes=_SHARED),
     ),
     MEMORY_ON_H200,
     _TRIED,

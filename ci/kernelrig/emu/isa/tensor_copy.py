@@ -12,6 +12,7 @@ import numpy as np
 
 from kernelrig.emu.isa._forms import COPIES_ON_H200, IM2COL_ON_H100, chosen, flat, partly, read
 from kernelrig.emu.isa._tensor_box import Box, box_of
+from kernelrig.emu.isa._tensor_rows import ROWS_COPIED, FourRows, four_rows
 from kernelrig.emu.machine.bulk_copy import (
     Bytes,
     Issuer,
@@ -41,6 +42,14 @@ _RANKS = {"1d": 1, "2d": 2, "3d": 3, "4d": 4, "5d": 5}
 
 def _rank(i: Instruction) -> int:
     return _RANKS[chosen(i, " ".join(_RANKS))]
+
+
+def _of_rows(i: Instruction) -> bool:
+    """Say whether a copy is of four rows, each with a coordinate of its own."""
+    rows = i.has("tile::gather4") or i.has("tile::scatter4")
+    if rows and _rank(i) != 2:
+        raise Unsupported(f"{i.mnemonic}: four rows are of a tensor of 2 dimensions")
+    return rows
 
 
 def _tensor(i: Instruction, operand: Operand, rank: int) -> list[Read]:
@@ -98,7 +107,7 @@ def _to_shared(op: Op, map_: BoxLayout, at: int, box: Bytes) -> None:
         op.detail = None
 
 
-def _from_shared(op: Op, source: Box, at: int) -> Bytes:
+def _from_shared(op: Op, source: Box | FourRows, at: int) -> Bytes:
     map_ = source.map
     arena = op.machine.memory.shared
     first, order = _chunks(map_, at)
@@ -114,21 +123,17 @@ def _from_shared(op: Op, source: Box, at: int) -> Bytes:
         if not map_.is_dense:
             starts, length = (first + order) * CHUNK, CHUNK
     if op.machine.hooks:
-        needed = None if source.clip.whole else _moved(source, at)
+        needed = None if source.is_whole else _moved(source, at)
         op.detail = AccessDetail(needed=needed, swizzle=map_.pattern.number)
         op.machine.hooks.op_accessed(op, "shared", starts, length, False)
     return packed(box, map_.type)
 
 
-def _moved(source: Box, at: int) -> Bytes:
+def _moved(source: Box | FourRows, at: int) -> Bytes:
     """Say of each byte, from the first that the box takes on, whether it lies in the tensor."""
     map_ = source.map
-    box = np.zeros(map_.box_bytes, np.uint8)
-    if not source.clip.is_empty:
-        whole, part = map_.in_box(box, source.clip)
-        whole[part] = 1
     first, order = _chunks(map_, at)
-    box = padded(box, map_.type)
+    box = padded(source.inside(), map_.type)
     if order is None:
         return box
     moved = np.zeros((int(order.max()) + 1, CHUNK), np.uint8)
@@ -141,15 +146,20 @@ def _moved(source: Box, at: int) -> Bytes:
 def _load(i: Instruction) -> Step:
     rank, pair, multicast = _rank(i), i.has("cta_group::2"), i.has("multicast::cluster")
     space = chosen(i, "shared::cluster shared::cta")
-    im2col = i.has("im2col")
+    im2col, of_rows = i.has("im2col"), _of_rows(i)
+    count = 1 + ROWS_COPIED if of_rows else rank
     to, tensor, mbar, *info = _operands(i, 3 + im2col + multicast)
     name = "cp.async.bulk.tensor"
 
     def start(issuer: Issuer, to: Array, mbar: Array, where: tuple[Array, ...]) -> None:
-        coordinates, behind = where[1 : rank + 1], where[rank + 1 :]
+        coordinates, behind = where[1 : count + 1], where[count + 1 :]
         ranks = issuer.value(where[-1]) if multicast else None
         offsets = behind[: rank - 2] if im2col else None
-        box = box_of(issuer, where[0], coordinates, write=False, offsets=offsets)
+        box: Box | FourRows | None
+        if of_rows:
+            box = four_rows(issuer, where[0], coordinates, write=False)
+        else:
+            box = box_of(issuer, where[0], coordinates, write=False, offsets=offsets)
         barrier = issuer.find(mbar, 8, space, "mbarrier", align=8)
         if box is None:
             return
@@ -166,12 +176,12 @@ def _load(i: Instruction) -> Step:
         for issuer in issuers(batch, mask, name):
             start(issuer, to, mbar, where)
 
-    reads: list[Read] = [(to, I64), (mbar, I64), *_tensor(i, tensor, rank)]
+    reads: list[Read] = [(to, I64), (mbar, I64), *_tensor(i, tensor, count)]
     reads += _offsets(i, rank, info[0]) if im2col else []
     reads += [read(info[-1], U16)] if multicast else []
     cluster = int(space == "shared::cluster")
     words = (rank, int(pair), int(multicast), cluster, int(im2col))
-    native = Native("bulk.tensor.load", words)
+    native = None if of_rows else Native("bulk.tensor.load", words)
     return Step(run, tuple(reads), effect=True, stop=True, native=native)
 
 
@@ -210,12 +220,17 @@ class _Put:
 
 def _store(i: Instruction) -> Step:
     rank, offsets = _rank(i), () if i.has("im2col_no_offs") else None
+    of_rows = _of_rows(i)
     tensor, source = _operands(i, 2)
     operation = chosen(i, _OPERATIONS) if i.has("reduce") else ""
     name = "cp.reduce.async.bulk.tensor" if operation else "cp.async.bulk.tensor"
 
     def start(issuer: Issuer, source: Array, map_at: Array, coordinates: tuple[Array, ...]) -> None:
-        box = box_of(issuer, map_at, coordinates, write=True, offsets=offsets)
+        box: Box | FourRows | None
+        if of_rows:
+            box = four_rows(issuer, map_at, coordinates, write=True)
+        else:
+            box = box_of(issuer, map_at, coordinates, write=True, offsets=offsets)
         if box is None:
             return
         at = issuer.find(
@@ -241,8 +256,12 @@ def _store(i: Instruction) -> Step:
         for issuer in threads:
             start(issuer, source, map_at, coordinates)
 
-    reads = ((source, I64), *_tensor(i, tensor, rank))
-    native = None if operation else Native("bulk.tensor.store", (rank, int(offsets is not None)))
+    reads = ((source, I64), *_tensor(i, tensor, 1 + ROWS_COPIED if of_rows else rank))
+    native = (
+        None
+        if operation or of_rows
+        else Native("bulk.tensor.store", (rank, int(offsets is not None)))
+    )
     return Step(run, reads, effect=True, stop=True, native=native)
 
 
@@ -258,20 +277,25 @@ def _combination(operation: str, dtype: str) -> Combine | None:
 
 def _prefetch(i: Instruction) -> Step:
     """It brings nothing that a program can see; its map must be one."""
-    rank, im2col = _rank(i), i.has("im2col")
+    rank, im2col, of_rows = _rank(i), i.has("im2col"), _of_rows(i)
     tensor, *info = _operands(i, 1 + im2col)
 
     def run(batch: WarpBatch, mask: Mask, map_at: Array, *where: Array) -> None:
         offsets = where[rank:] if im2col else None
         for issuer in issuers(batch, mask, "cp.async.bulk.prefetch.tensor"):
+            if of_rows:
+                four_rows(issuer, map_at, where, write=False)
+                continue
             box_of(issuer, map_at, where[:rank], write=False, offsets=offsets)
 
-    reads = _tensor(i, tensor, rank) + (_offsets(i, rank, info[0]) if im2col else [])
-    native = Native("bulk.tensor.prefetch", (rank, int(im2col)))
+    reads = _tensor(i, tensor, 1 + ROWS_COPIED if of_rows else rank)
+    reads += _offsets(i, rank, info[0]) if im2col else []
+    native = None if of_rows else Native("bulk.tensor.prefetch", (rank, int(im2col)))
     return Step(run, tuple(reads), effect=True, native=native)
 
 
 _DIMENSIONS = "1d 2d 3d 4d 5d tile L2::cache_hint"
+_OF_ROWS = "2d L2::cache_hint"
 _OF_IM2COL = "3d 4d 5d L2::cache_hint"
 _LOAD = "async bulk tensor global mbarrier::complete_tx::bytes"
 _LOADS_TAKE = "shared::cta shared::cluster multicast::cluster cta_group::1 cta_group::2"
@@ -316,4 +340,7 @@ ROWS: tuple[Row, ...] = (
         IM2COL_ON_H100,
         _TRIED_OF_IM2COL,
     ),
+    row("cp", _load, needs=f"{_LOAD} tile::gather4", takes=f"{_OF_ROWS} {_LOADS_TAKE}"),
+    row("cp", _store, needs=f"{_STORE} tile::scatter4", takes=_OF_ROWS),
+    row("cp", _prefetch, needs=f"{_PREFETCH} tile::gather4", takes=_OF_ROWS),
 )

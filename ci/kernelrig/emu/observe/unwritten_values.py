@@ -293,9 +293,9 @@ class UnwrittenValues:
         known = [value for value in values if value]
         assert stored is not None
         words = np.array([[value[0] if value else 0] for value in values], np.uint32)
-        halves = stored_rows(i, (words >> np.arange(32) & 1).astype(np.bool_))
-        rows, of = np.nonzero(halves.reshape(-1, 8))
-        stored.unmarked.append(("shared", flat[rows] + 2 * of, 2, known[0][1]))
+        stored_bytes = stored_rows(i, (words >> np.arange(32) & 1).astype(np.bool_))
+        rows, of = np.nonzero(stored_bytes.reshape(-1, 16))
+        stored.unmarked.append(("shared", flat[rows] + of, 1, known[0][1]))
 
     def finish(self) -> None:
         """The instruction that stores has run: what it wrote of them counts as not written."""

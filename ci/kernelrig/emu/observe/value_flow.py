@@ -316,6 +316,10 @@ def loaded(i: Instruction, missing: NDArray[np.bool_]) -> list[NDArray[np.bool_]
         parts = np.any(missing.reshape(warps, LANES, count, size // count), axis=3)
         return [parts[..., number] for number in range(count)]
     count = next(int(word[1:]) for word in ("x1", "x2", "x4") if word in i.flags)
+    if "b8" in i.flags:  # 16x16, transposed: four bytes of a column each
+        columns = missing[:, : 16 * count].reshape(warps, count, 16, 16).swapaxes(2, 3)
+        lanes = np.any(columns.reshape(warps, 2 * count, LANES, 4), axis=3)
+        return [lanes[:, number] for number in range(2 * count)]
     halves = np.any(missing[:, : 8 * count].reshape(warps, count, 8, 8, 2), axis=4)
     if "trans" in i.flags:
         halves = halves.swapaxes(2, 3)
@@ -324,8 +328,11 @@ def loaded(i: Instruction, missing: NDArray[np.bool_]) -> list[NDArray[np.bool_]
 
 
 def stored_rows(i: Instruction, lanes: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which halves of each row stmatrix stores of such values, (matrix, row, 8); `lanes` are
+    """Return which bytes of each row stmatrix stores of such values, (matrix, row, 16); `lanes` are
     those of each register, (matrices, 32).
     """
+    if "b8" in i.flags:  # rows t / 4 and 8 + t / 4 are columns in memory
+        rows = np.repeat(lanes.reshape(len(lanes), 8, 4).swapaxes(1, 2), 2, axis=1)
+        return np.concatenate((rows, rows), axis=2)
     halves = np.repeat(lanes, 2, axis=1).reshape(len(lanes), 8, 8)
-    return halves.swapaxes(1, 2) if "trans" in i.flags else halves
+    return np.repeat(halves.swapaxes(1, 2) if "trans" in i.flags else halves, 2, axis=2)

@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("engine", ["native", "numpy"])
-@pytest.mark.parametrize("mode", ["textures", "heap", "recursion"])
+@pytest.mark.parametrize("mode", ["textures", "heap", "recursion", "library"])
 def test_a_feature_gives_what_it_has_to(cuda_toolchain: Toolchain, mode: str, engine: str) -> None:
     ran = run_compiled("features", cuda_toolchain, mode, engine=engine)
     assert (ran.printed, ran.run.exit_code, ran.findings) == ("0 wrong\n", 0, [])

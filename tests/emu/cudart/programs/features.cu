@@ -148,6 +148,50 @@ static int launches() {
   return cudaDeviceSynchronize();
 }
 
+static const char STORES[] = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .global .u32 number = 5;
+.visible .entry stores(.param .u64 a) {
+  .reg .b64 %d1; .reg .b32 %r1;
+  ld.param.u64 %d1, [a]; cvta.to.global.u64 %d1, %d1;
+  ld.global.u32 %r1, [number]; st.global.u32 [%d1], %r1; ret;
+}
+)";
+
+__global__ void far_away(int* v) {
+  extern __shared__ int shared[];
+  shared[20000 + threadIdx.x] = threadIdx.x;
+  v[threadIdx.x] = shared[20000 + threadIdx.x];
+}
+
+// A library that is loaded as the program runs, and a limit that its kernel's handle sets.
+static int library() {
+  int *v, seven = 7, wrong = 0;
+  CHECK(cudaMallocManaged(&v, 128));
+  cudaKernel_t kernel;
+  CHECK(cudaGetKernel(&kernel, reinterpret_cast<const void*>(far_away)));
+  CHECK(cudaKernelSetAttributeForDevice(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 90000,
+                                        0));
+  far_away<<<1, 32, 90000>>>(v);
+  CHECK(cudaDeviceSynchronize());
+  wrong += v[31] != 31;
+  cudaLibrary_t loaded;
+  CHECK(cudaLibraryLoadData(&loaded, STORES, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CHECK(cudaLibraryGetKernel(&kernel, loaded, "stores"));
+  void* address;
+  size_t bytes;
+  CHECK(cudaLibraryGetGlobal(&address, &bytes, loaded, "number"));
+  CHECK(cudaMemcpy(address, &seven, bytes, cudaMemcpyHostToDevice));
+  void* arguments[] = {&v};
+  CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), 1, 1, arguments, 0, nullptr));
+  CHECK(cudaDeviceSynchronize());
+  wrong += v[0] != 7;
+  CHECK(cudaLibraryUnload(loaded));
+  printf("%d wrong\n", wrong);
+  return wrong != 0;
+}
+
 int main(int, char** argv) {
   cudaDeviceProp properties;
   CHECK(cudaGetDeviceProperties(&properties, 0));
@@ -158,6 +202,8 @@ int main(int, char** argv) {
     return launches();
   if (!strcmp(argv[1], "textures"))
     return textures();
+  if (!strcmp(argv[1], "library"))
+    return library();
   if (!strcmp(argv[1], "recursion"))
     return recursion();
   return heap(!strcmp(argv[1], "twice"));

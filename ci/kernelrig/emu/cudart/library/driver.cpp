@@ -247,34 +247,6 @@ CUresult cuModuleLoad(CUmodule* out, const char* path) {
     DRIVER(CUDA_ERROR_FILE_NOT_FOUND);
   return cuModuleLoadData(out, image.c_str());
 }
-// Libraries are modules that no context owns, and their kernels functions.
-CUresult cuLibraryLoadData(CUlibrary* out, const void* image, CUjit_option*, void**, unsigned,
-                           CUlibraryOption*, void**, unsigned) {
-  return cuModuleLoadData(reinterpret_cast<CUmodule*>(out), image);
-}
-CUresult cuLibraryUnload(CUlibrary) { return CUDA_SUCCESS; }
-CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary library, const char* name) {
-  return cuModuleGetFunction(reinterpret_cast<CUfunction*>(out),
-                             reinterpret_cast<CUmodule>(library), name);
-}
-CUresult cuLibraryGetModule(CUmodule* out, CUlibrary library) {
-  *out = reinterpret_cast<CUmodule>(library);
-  return CUDA_SUCCESS;
-}
-CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary library,
-                            const char* name) {
-  return cuModuleGetGlobal(address, bytes, reinterpret_cast<CUmodule>(library), name);
-}
-CUresult cuKernelGetFunction(CUfunction* out, CUkernel kernel) {
-  *out = reinterpret_cast<CUfunction>(kernel);
-  return CUDA_SUCCESS;
-}
-CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel kernel, CUdevice) {
-  return cuFuncSetAttribute(reinterpret_cast<CUfunction>(kernel), which, value);
-}
-CUresult cuKernelGetAttribute(int* value, CUfunction_attribute which, CUkernel kernel, CUdevice) {
-  return cuFuncGetAttribute(value, which, reinterpret_cast<CUfunction>(kernel));
-}
 CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
 CUresult cuFuncLoad(CUfunction) { return CUDA_SUCCESS; }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* out, CUfunction function,

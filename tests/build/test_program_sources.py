@@ -25,8 +25,9 @@ def tools(tmp_path: Path) -> Toolchain:
     nvcc.write_text(NVCC)
     nvcc.chmod(0o755)
     none = Path()
-    words = ("13.0", "", "", "", "wheels", "")
-    return Toolchain(tmp_path, nvcc, none, none, Path("g++"), *words)
+    return Toolchain(
+        tmp_path, nvcc, none, none, Path("g++"), "13.0", "", "", "", origin="wheels", reason=""
+    )
 
 
 def test_a_header_that_can_be_fetched_is_fetched_once_a_source_includes_it(

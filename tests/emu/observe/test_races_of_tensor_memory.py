@@ -245,6 +245,25 @@ def test_a_copy_over_what_a_product_reads_is_not(name: str, rule: str) -> None:
     assert [f.rule for f in pair.play.machine.findings] == [rule]
 
 
+@pytest.mark.parametrize(
+    ("thread", "group", "rule"),
+    [
+        ((0, 0), 1, "copy-behind-product"),
+        ((0, 1), 1, "tensor-commit-not-waited"),
+        ((0, 0), 2, "tensor-commit-not-waited"),
+    ],
+)
+def test_copies_of_one_thread_and_group_over_one_another_are_a_warning(
+    thread: tuple[int, int], group: int, rule: str
+) -> None:
+    pair = Pair()
+    first = pair.play.issue((0, 0), "tcgen05.cp.cta_group::1")
+    pair.play.tensor(first, True, columns=slice(256, 264))
+    second = pair.play.issue(thread, f"tcgen05.cp.cta_group::{group}")
+    pair.play.tensor(second, True, columns=slice(256, 264))
+    assert [f.rule for f in pair.play.machine.findings] == [rule]
+
+
 def test_a_copy_of_another_thread_over_what_a_product_reads_is_an_error() -> None:
     pair = Pair()
     product = pair.play.issue((0, 0), "tcgen05.mma")

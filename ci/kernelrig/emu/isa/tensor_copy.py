@@ -58,7 +58,7 @@ def _tensor(i: Instruction, operand: Operand, rank: int) -> list[Read]:
         raise Unsupported(f"{i.mnemonic}: {operand} is no [map, {{coordinates}}]")
     where, *coordinates = (part for item in operand.items for part in flat(item))
     if len(coordinates) != rank:
-        raise Unsupported(f"{i.mnemonic}: {len(coordinates)} coordinates for {rank} dimensions")
+        raise Unsupported(f"{i.mnemonic}: {len(coordinates)} coordinates, not {rank}")
     return [read(where, I64), *(read(c, I32) for c in coordinates)]
 
 

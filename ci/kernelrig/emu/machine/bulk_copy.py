@@ -236,11 +236,8 @@ def start_store(
 
 def report_exited(op: Op) -> None:
     """Report that a store reads shared memory of a CTA that is no more."""
-    text = (
-        f"{op.name} reads shared memory of a CTA that has exited: let the thread wait for"
-        " its groups (cp.async.bulk.wait_group.read 0) before it exits"
-    )
-    op.machine.report_op(op, "leak", text)
+    text = f"{op.name} reads shared memory of a CTA that has exited"
+    op.machine.report_op(op, "leak", text, context=Context("source-of-an-exited-cta"))
 
 
 def read_bytes(op: Op, space: str, flat: int, size: int) -> Bytes:

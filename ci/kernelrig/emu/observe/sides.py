@@ -64,7 +64,7 @@ def rule_of(
             return "load-not-waited"
         if first.name.startswith("tcgen05.st"):
             return "tensor-store-not-waited"
-        if _is_copy_behind_product(before, now):
+        if _is_copy_in_order_of_issue(before, now):
             return "copy-behind-product"
         return "tensor-fence-after-wait" if tensor_waited else "tensor-commit-not-waited"
     if ordered:
@@ -85,16 +85,17 @@ def rule_of(
     return "bulk-store-not-waited"
 
 
-def _is_copy_behind_product(before: Side, now: Side) -> bool:
-    """Say whether one thread copies to where a product with scales, issued before, reads."""
+def _is_copy_in_order_of_issue(before: Side, now: Side) -> bool:
+    """Say whether one thread copies to where a product with scales, issued before, reads, or where
+    another copy, issued before, writes what no product reads.
+    """
     first, second = before.operation, now.operation
+    if first is None or second is None:
+        return False
+    of_scales = first.name.startswith("tcgen05.mma") and "block_scale" in first.name
     return (
-        first is not None
-        and second is not None
-        and first.name.startswith("tcgen05.mma")
-        and "block_scale" in first.name
+        ((of_scales and not before.write) or first.name.startswith("tcgen05.cp"))
         and second.name.startswith("tcgen05.cp")
-        and not before.write
         and (before.who.place, before.lanes) == (now.who.place, now.lanes)
         and ("cta_group::2" in first.name) == ("cta_group::2" in second.name)
     )

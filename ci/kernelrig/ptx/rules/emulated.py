@@ -176,6 +176,15 @@ EMULATED_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "source-of-an-exited-cta",
+        "",
+        "a CTA waits until its bulk copies have read its shared memory before it exits",
+        "no part of PTX says what becomes of them: its shared memory may be another CTA's by then;"
+        " published kernels do not wait for their last stores (DeepGEMM)",
+        "cp.async.bulk.wait_group.read 0 in the thread that issued them, before it exits",
+        severity="warning",
+    ),
+    IsaRule(
         "commit-to-an-exited-cta",
         "9.7.16.6.1 and 9.7.16.12.1",
         "a tcgen05.commit has arrived before the CTA of its mbarrier exits",

@@ -151,10 +151,11 @@ ORDER_RULES = (
     IsaRule(
         "copy-behind-product",
         "9.7.16.6.2",
-        "a tcgen05.cp to where a tcgen05.mma reads its scales waits for that product's commit",
-        "of these two, PTX lists tcgen05.cp before tcgen05.mma as executed in the order of issue,"
-        " and not tcgen05.mma before tcgen05.cp; CUTLASS's block-scaled kernels have it in every"
-        " loop, and no hardware is known to show it",
+        "a tcgen05.cp to where a tcgen05.mma reads its scales, or another tcgen05.cp writes, waits"
+        " for the commit of what was issued before",
+        "of these, PTX lists tcgen05.cp before tcgen05.mma as executed in the order of issue, and"
+        " no other pair; CUTLASS's block-scaled kernels have the first in every loop, DeepGEMM's"
+        " the second in columns that no product reads, and no hardware is known to show it",
         "tcgen05.commit behind the product and a wait for its mbarrier before the copy, or columns"
         " of scales that alternate",
         severity="warning",

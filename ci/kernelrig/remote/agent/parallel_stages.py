@@ -11,17 +11,14 @@ from __future__ import annotations
 import os
 import select
 import time
-from typing import TYPE_CHECKING
 
 from .agents import STOPPED_S
 from .children import Interrupted
 from .integrity import Change
 from .process_table import POLL_S, descendants, kill_all, marks
 from .refusal import Json
+from .stage_runner import StageRunner
 from .stage_worker import StageWorker, key_on
-
-if TYPE_CHECKING:
-    from .runner import Runner
 
 PAUSED_S = 2.0
 """Longer than this process takes from one look at its workers to the next, unless it is stopped."""
@@ -30,7 +27,7 @@ PAUSED_S = 2.0
 class ParallelStages:
     """Starts a worker for each stage, writes down what they say, and compares what they leave."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: StageRunner) -> None:
         job = runner.job
         self.runner = runner
         self.gpus: list[str] = job["stage_gpus"]

@@ -14,15 +14,13 @@ import signal
 import time
 import traceback
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from .children import PR_SET_PDEATHSIG, Interrupted, adopt_orphans, prctl
 from .journal import Ending, utc_now
 from .process_table import KILL_WAIT_S
 from .refusal import Json
-
-if TYPE_CHECKING:
-    from .runner import Runner
+from .stage_runner import StageRunner
 
 READ_BYTES = 1 << 16
 
@@ -69,7 +67,7 @@ class StageWorker:
         self.unread = b""
         self.pid = self.pipe = 0
 
-    def start(self, runner: Runner) -> None:
+    def start(self, runner: StageRunner) -> None:
         """Fork the worker, a copy of the agent as it is now."""
         agent = os.getpid()
         self.pipe, theirs = os.pipe()
@@ -139,7 +137,7 @@ class StageWorker:
         return ""
 
 
-def narrow(runner: Runner, worker: StageWorker, relay: Relay) -> None:
+def narrow(runner: StageRunner, worker: StageWorker, relay: Relay) -> None:
     """Make this copy of the agent one that has a single stage and GPU, and tells the agent all."""
     if runner.lock is not None:
         os.close(runner.lock)
@@ -157,7 +155,7 @@ def key_on(gpu: str, key: str, gpus: list[str]) -> str:
     return f"{key} on {gpu}" if key and gpu != gpus[0] else key
 
 
-def work(runner: Runner, worker: StageWorker, pipe: int, agent: int) -> NoReturn:
+def work(runner: StageRunner, worker: StageWorker, pipe: int, agent: int) -> NoReturn:
     """Run the stage in this process, which is the agent's copy, and end it."""
     code = 1
     try:

@@ -22,6 +22,7 @@ from kernelrig.files.regular_file import read_regular
 from kernelrig.files.rundir import sync, utc_now, write_atomic
 
 JOURNAL = "journal.jsonl"
+_APPENDING = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _MOST_BYTES = 64 << 20
 _ENDING_S = 1.0
 """The workers of a client that was killed hold its lock until they are gone, too."""
@@ -31,7 +32,8 @@ Event = dict[str, Any]
 class EventLog:
     """The events in their order; `add` is on the disk before it returns.
 
-    Several processes may add to one file: each line is one write. `read` sees those of others.
+    Several processes may add to one file, one at a time; what one of them has left of a line goes
+    with the next. `read` sees the lines of others.
     """
 
     def __init__(self, folder: Path, events: list[Event]) -> None:
@@ -41,11 +43,14 @@ class EventLog:
     def add(self, event: str, **more: Any) -> None:  # noqa: ANN401 - any JSON value
         said = {"event": event, "utc": utc_now(), **more}
         line = (json.dumps(said, allow_nan=False) + "\n").encode()
-        path = self.folder / JOURNAL
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(self.folder / JOURNAL, _APPENDING)
         try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # until it is closed, however this process ends
+            whole = _end_of_lines(descriptor)
+            os.ftruncate(descriptor, whole)
             if os.write(descriptor, line) != len(line):
-                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+                os.ftruncate(descriptor, whole)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder / JOURNAL))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -80,7 +85,6 @@ def held_log(folder: Path, first: Event, what: str) -> Iterator[list[Event]]:
         if not path.exists() or not read_regular(path, _MOST_BYTES).rstrip():
             write_atomic(path, json.dumps(first) + "\n")
             sync(folder)
-        _drop_cut_line(path)
         yield _parsed(path, what)
     finally:
         os.close(lock)  # the kernel frees the lock, however this process ends
@@ -94,15 +98,16 @@ def _locked(lock: int) -> bool:
     return True
 
 
-def _drop_cut_line(path: Path) -> None:
-    """Take a last line that is cut short out of the file; nobody else may be adding to it."""
-    whole, _, rest = read_regular(path, _MOST_BYTES).rpartition(b"\n")
-    if rest:
-        write_atomic(path, whole + b"\n")
+def _end_of_lines(log: int) -> int:
+    """Return the size of the whole lines: behind them lies what a full disk, or a kill, cut off."""
+    size = os.fstat(log).st_size
+    if os.pread(log, 1, max(0, size - 1)) in (b"\n", b""):
+        return size
+    return os.pread(log, size, 0).rfind(b"\n") + 1
 
 
 def _parsed(path: Path, what: str) -> list[Event]:
-    """Return the events; a last line without its end is one that is being written."""
+    """Return the events; a last line without its end is being written, or was cut short."""
     whole, _, _ = read_regular(path, _MOST_BYTES).rpartition(b"\n")
     events = []
     for number, line in enumerate(whole.split(b"\n"), 1):

@@ -28,6 +28,7 @@ _LIMIT_S = 60
 # cwd is the stage's folder: four steps up is the workdir of the host.
 KERNELS = {
     "fills": ["--fill", "16", "--hang"],
+    "keeps": ["--fill", "6"],
     "waits": ["--say", "before", "--wait-for", "../../../../go", "--say", "after"],
     "fills_later": ["--say", "before", "--wait-for", "../../../../go", "--fill", "64", "--hang"],
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -92,5 +93,28 @@ def test_a_full_disk_here_leaves_a_run_that_collect_completes(project: Project) 
         run = read_run(answer.folder)
         assert (run.state, run.missing) == ("finished", ())
         assert (stage / "ballast").stat().st_size > 0
+    finally:
+        disk.unmount()
+
+
+def test_what_a_full_disk_here_kept_away_is_named_also_when_the_host_has_the_run_no_more(
+    project: Project, host: LoopbackHost
+) -> None:
+    """The stage passes by what came; a run that lost a file is not called whole."""
+    runs = project.root / "artifacts/runs"
+    runs.mkdir()
+    disk = SmallDisk(runs)
+    disk.mount("size=4m")
+    try:
+        answer = project.test("keeps", "brief")
+        assert answer.exit_code == 6
+        (why,) = answer.run.missing
+        assert why.startswith("stages/01-program/ballast: it has ")
+        shutil.rmtree(host.workdir / "runs" / answer.folder.name)
+        again = project.invoke("collect", answer.folder.name)
+        assert (again.exit_code, again.sentences) == (4, [])
+        run = read_run(answer.folder)
+        gone = f"host: run {run.id} is not under the workdir: never started there, or pruned since"
+        assert run.missing == (why, f"what had not come by then: {gone}")
     finally:
         disk.unmount()

@@ -293,12 +293,13 @@ class HostLink(PersistentLink):
         destination: Path,
         jobs: Sequence[StageJob],
         on_event: Callable[[dict[str, Any]], None],
+        known: Sequence[str] = (),
     ) -> Missing:
         """Follow the run to its end and collect its files; return what is missing of them.
 
         What a stage left is fetched as soon as it has ended, unless the next one measures times.
-        If the host does not have the run (never started, or pruned), nothing is missing: what was
-        collected before is all there is.
+        If the host does not have the run (never started, or pruned), all that had not come never
+        does: what was `known` of it from an earlier call, and what nobody can list any more.
         """
         missing = Missing()
         fetch = RunFetch(run_id, destination, jobs, self._progressed, Limits())
@@ -316,7 +317,9 @@ class HostLink(PersistentLink):
         except HostRefused as e:
             if e.kind != "unknown run":
                 raise
-            say(f"{e.message}: never started there, or pruned since; what is here is all there is")
+            gone = "never started there, or pruned since"
+            say(f"{e.message}: {gone}; what is here is all there is")
+            missing += Missing((*known, f"what had not come by then: {e.message}: {gone}"))
         return missing
 
     def cancel(self, run_id: str) -> bool:

@@ -138,7 +138,6 @@ def collect(root: Path, name: str, *, cancel: bool = False, reporting: Reporting
     from kernelrig.run.executors.host import CollectExecutor
 
     remote = choose_recorded(config.load_remotes(root), run.remote, run.id)
-    directory.run = replace(run, missing=())
     return _judge_again(directory, CollectExecutor(remote, cancel), reporting)
 
 

@@ -215,7 +215,7 @@ def bring_back(directory: RunDirectory, link: HostLink) -> None:
             directory.on_host = OnHost.ENDED if over else OnHost.RUNS
             said(event)
 
-        missing = link.bring_back(run.id, directory.folder, run.jobs, heard)
+        missing = link.bring_back(run.id, directory.folder, run.jobs, heard, run.missing)
     state = directory.run.state
     if not missing.may_come:
         directory.on_host, state = OnHost.HERE, "collected"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import kernelrig
 import pytest
 from kernelrig import config
 from kernelrig.build import provenance
@@ -70,6 +72,24 @@ def test_limits_and_names_of_stages_are_no_part_of_the_question() -> None:
     renamed = tuple(replace(s, name=f"my-{s.name}", time_s=1.0, needs=()) for s in PLAN.stages)
     now = standards.standards(bench.KERNEL, "sm_90a", "production", Plan("mine", renamed))
     assert list(now.values()) == list(ASKED.values())
+
+
+def test_every_module_that_decides_on_outputs_is_part_of_the_question() -> None:
+    """What searches a program's output for `must_not_print` once was not: its bugs would stay."""
+    package = Path(kernelrig.__file__).parent
+    named = [package / name for name in standards.JUDGES[StageKind.CHECKSUM]]
+    left = ["kernelrig.stages.checksum.reader", "kernelrig.stages.plain.reader"]
+    seen: set[str] = set()
+    while left:
+        module = left.pop()
+        path = Path(package.parent, *module.split(".")).with_suffix(".py")
+        if module in seen or not path.is_file():
+            continue
+        seen.add(module)
+        own = re.findall(r"^ *from (kernelrig\.(?:stages|reference)\.\S+)", path.read_text(), re.M)
+        left += own
+        assert any(path.is_relative_to(place) for place in named), module
+    assert "kernelrig.stages.plain.pattern_search" in seen
 
 
 def file(

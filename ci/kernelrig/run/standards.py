@@ -17,30 +17,28 @@ from kernelrig.files.validation import adapter
 from kernelrig.model import Kernel, Plan, Stage, StageKind
 
 _HERE = Path(__file__).parents[1]
-_JUDGES: Mapping[StageKind, tuple[str, ...]] = {
-    StageKind.CHECK: ("static", "sass", "ptx"),
+JUDGES: Mapping[StageKind, tuple[str, ...]] = {
+    StageKind.CHECK: ("static", "sass", "ptx", "config/expression.py"),
     StageKind.CHECKSUM: (
-        "reference/expected.py",
-        "reference/inputs.py",
-        "reference/wanted_outputs.py",
-        "reference/reference_child.py",
-        "reference/tensors.py",
+        "reference",
+        "config/expression.py",
         "config/operation_sizes.py",
-        "stages/checksum/declared_outputs.py",
-        "stages/checksum/command.py",
-        "stages/checksum/reader.py",
-        "stages/harness/ended.py",
-        "stages/harness/reader.py",
-        "stages/checksum/outputs.py",
-        "stages/plain/reader.py",
-        "stages/harness/result.py",
+        "stages/chains.py",
+        "stages/checksum",
+        "stages/context.py",
+        "stages/harness",
+        "stages/numbers.py",
+        "stages/plain",
+        "stages/record.py",
+        "stages/verdicts.py",
     ),
 }
+"""Folders and modules whose code decides. A test compares them with what the readers import."""
 
 
 def standard(kernel: Kernel, arch: str, variant: str, stage: Stage) -> str:
     """Return the fingerprint of what `stage` asks of a build, empty if it is no check."""
-    if stage.kind not in _JUDGES:
+    if stage.kind not in JUDGES:
         return ""
     asked = _static(kernel, arch, variant)
     if stage.kind is StageKind.CHECKSUM:
@@ -58,7 +56,7 @@ def standards(kernel: Kernel, arch: str, variant: str, plan: Plan) -> dict[str, 
     return {
         s.name: standard(kernel, arch, variant, s)
         for s in plan.stages
-        if s.kind in _JUDGES
+        if s.kind in JUDGES
         and s.variant in ("", variant)
         and (kernel.cuda or s.kind is not StageKind.CHECK)
     }
@@ -114,7 +112,7 @@ def _judges(kind: StageKind) -> str:
 
 
 def _modules(kind: StageKind) -> Iterator[Path]:
-    for name in _JUDGES[kind]:
+    for name in JUDGES[kind]:
         path = _HERE / name
         if path.is_dir():
             yield from path.rglob("*.py")

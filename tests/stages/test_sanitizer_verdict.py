@@ -468,6 +468,19 @@ def test_a_plain_program_under_the_tool_is_judged_by_exit_code_and_lines(tmp_pat
     assert read(tmp_path, "memcheck", silent, ctx=ctx).verdict.outcome is Outcome.FAIL
 
 
+def test_what_the_host_lost_of_a_plain_program_is_no_fault_of_its_kernel(tmp_path: Path) -> None:
+    """Neither an output that did not come back, nor a library that the host does not have."""
+    ctx = bench.context(kernel=replace(bench.KERNEL, level=0, expected_lines=("done",)))
+    left = files("memcheck")
+    del left["memcheck.stdout.log"]
+    gone = read(tmp_path / "gone", "memcheck", left, ctx=ctx).verdict
+    assert (gone.outcome, "memcheck.stdout.log is missing" in gone.summary) == (Outcome.ERROR, True)
+    said = "program: error while loading shared libraries: libx.so.1: cannot open shared object\n"
+    left |= {"memcheck.stderr.log": said}
+    lacks = read(tmp_path / "lacks", "memcheck", left, 127, ctx=ctx).verdict
+    assert (lacks.outcome, "libx.so.1" in lacks.summary) == (Outcome.ERROR, True)
+
+
 def test_a_summary_that_counts_nothing_is_none(tmp_path: Path) -> None:
     left = files("memcheck", said=CLEAN.replace("0 errors", ",,, errors"))
     said = read(tmp_path, "memcheck", left).checks[1].verdict

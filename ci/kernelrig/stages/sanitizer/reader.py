@@ -39,12 +39,11 @@ from kernelrig.stages.harness.assertion import read_assertions
 from kernelrig.stages.harness.ended import judge_exit, judge_lost
 from kernelrig.stages.harness.hang import WaitNames, describe_wait, read_triage
 from kernelrig.stages.harness.result import Asked, find_mismatch, load_result
-from kernelrig.stages.plain.reader import judge_patterns, missing_lines
+from kernelrig.stages.plain.reader import judge_exit_status, judge_patterns
 from kernelrig.stages.record import (
     TAIL_LINES,
     find_command,
     log_tail,
-    read_log,
     seconds_here,
     stage_record,
 )
@@ -245,7 +244,8 @@ def _judge_death(stage: Stage, code: int, folder: Path, context: Context) -> Ver
     name, tail = f"the program under {stage.tool}", log_tail(folder, stage.tool)
     asserted = read_assertions(folder, stage.tool)
     if context.kernel.level == 0:
-        return failed(f"{name}: exit code {code}, wanted 0", *tail)
+        verdict = judge_exit_status(code, folder, stage.tool, context)
+        return replace(verdict, summary=f"{name}: {verdict.summary}")
     try:
         seen = load_result(folder / f"{stage.tool}.json")
     except ProtocolError as e:
@@ -258,10 +258,9 @@ def _judge_death(stage: Stage, code: int, folder: Path, context: Context) -> Ver
 def _judge_proof(stage: Stage, folder: Path, context: Context) -> Verdict | None:
     """Return what is wrong with the proof that the kernel ran under the tool, None if it holds."""
     if context.kernel.level == 0:
-        stdout = read_log(folder, stage.tool) or ""
-        missing = missing_lines(context.kernel, stdout)
-        if missing:
-            return failed(f"the program did not print '{missing[0]}'")
+        printed = judge_exit_status(0, folder, stage.tool, context)
+        if printed.outcome is not Outcome.PASS:
+            return printed
         said = judge_patterns(folder, stage.tool, context)
         return None if said is None or said.outcome is Outcome.PASS else said
     try:

@@ -385,3 +385,29 @@ def test_a_remote_that_is_not_there_is_named_before_anything_is_compiled(
         assert (answer.exit_code, len(answer.sentences)) == (2, 1)
         assert answer.sentences[0].startswith(said)
     assert not (project.root / "artifacts/sessions").exists()
+
+
+def test_a_verdict_on_an_entry_is_of_the_input_files_that_its_program_read(
+    project: Project, host: LoopbackHost
+) -> None:
+    (project.root / "kernel/reads.cpp").write_text(
+        "#include <fstream>\n"
+        "int main(int, char **argv) { return std::ifstream(argv[1]).get() - '0'; }\n"
+    )
+    kernels = project.root / "kernel/kernels.yaml"
+    kernels.write_text(
+        kernels.read_text().replace("schema: 1", "schema: 3")
+        + "  reads: {level: 0, cuda: false, sources: {sm_90a: reads.cpp}, args: [input.txt],"
+        + " files: [input.txt], variants: {production: {program: reads}}}\n"
+    )
+    write(
+        project,
+        "schema: 1\nentries:\n  only: {task: remote-test, kernel: reads, plan: quick}\n",
+    )
+    text = project.root / "kernel/input.txt"
+    text.write_text("0")
+    assert session(project, "--remote", "host").exit_code == 0
+    text.write_text("1")
+    answer = session(project, "--remote", "host")
+    assert answer.exit_code == 1, answer.stderr
+    assert outcomes(project) == {"only": Outcome.FAIL}

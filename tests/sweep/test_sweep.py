@@ -91,6 +91,19 @@ def require_outputs(project: Project) -> None:
     assert "Main effects" in page
 
 
+def test_a_sweep_of_another_input_file_is_another_one(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    text = KERNELS.replace("    must_print", "    files: [input.txt]\n    must_print")
+    (project.root / "kernel/kernels.yaml").write_text(text)
+    for content in ("this", "that", "this"):
+        (project.root / "kernel/input.txt").write_text(content)
+        answer = project.invoke("sweep", "--set", "DEPTH=1,2")
+        assert answer.exit_code == 0, answer.stderr
+    first, second = project.root.glob("artifacts/sweeps/*/journal.jsonl")
+    assert first.read_text().count('"event": "set"') == 2
+    assert second.read_text().count('"event": "set"') == 2
+
+
 @pytest.mark.long
 def test_bad_sets_are_rows_and_the_best_is_found(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")

@@ -63,18 +63,18 @@ def with_builds(
     root: Path,
     builds: Mapping[str, Build],
     own: Sequence[Build],
-    files: Sequence[str] = (),
+    files: Mapping[str, str],
 ) -> Provenance:
-    """Add a run's builds by name, and the hashes of its input `files`. They, and what went into its
-    `own`, those made from the files of this tree, are compared with the commit, whatever git was
-    told to ignore or to hide.
+    """Add a run's builds by name, and its input `files` with their hashes. They, and what went into
+    its `own`, those made from the files of this tree, are compared with the commit, whatever git
+    was told to ignore or to hide.
     """
     versions = sorted({b.toolchain_version for b in builds.values()})
     origin = replace(
         origin,
         builds={name: b.key for name, b in builds.items()},
         toolchain="; ".join(versions),
-        files={name: sha256_file(root / name) for name in files},
+        files=dict(files),
     )
     if not origin.commit or not (own or files):
         return origin

@@ -17,11 +17,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from kernelrig import build, config, report, stages
+from kernelrig import build, config, report
 from kernelrig.config.selection import SELFTEST, choose_kernel, narrow
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import Build, DeviceKind, Kernel, Outcome, Plan, Purpose, Run, StageKind
+from kernelrig.run.input_files import input_digests
 from kernelrig.run.reuse import KINDS, all_passed, package_digest, value_digest
 from kernelrig.run.store import RunDirectory
 
@@ -70,8 +71,7 @@ def decide(
         raise ConfigError(f"--build must give the builds of one kernel; given are those of: {said}")
     kernel = choose_kernel(config.load_kernels(root), names[0])
     asked = narrow(config.load_plan(root, plan), only)
-    files = {name: rundir.sha256_file(root / name) for name in stages.input_files(asked, kernel)}
-    key = _key(kernel, asked, builds, files, gpu, today)
+    key = _key(kernel, asked, builds, input_digests(root, asked, [kernel]), gpu, today)
     measured = [s.name for s in asked.stages if s.kind.measured]
     if measured:
         return Decision(True, f"{', '.join(measured)}: a time is measured anew every time", key)

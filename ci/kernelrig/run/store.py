@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
-from kernelrig import build, report, stages
+from kernelrig import build, report
 from kernelrig.build.provenance import provenance, with_builds
 from kernelrig.config.selection import SELFTEST, stage_variants
 from kernelrig.errors import INTERRUPTED, CiError, ConfigError, ProtocolError, refused_by_system
@@ -41,6 +41,7 @@ from kernelrig.model import (
     Verdict,
     executor,
 )
+from kernelrig.run.input_files import input_digests
 from kernelrig.run.spec import RunSpec
 
 RUNS = Path("artifacts/runs")
@@ -154,8 +155,8 @@ class RunDirectory:
             named = {c.name: builds[c.place] for c in kept}  # two may be builds of one name
         of_tree = tuple(builds[place] for place in own)
         kernels = [c.kernel for c in run.bench.candidates] if run.bench else [run.kernel]
-        files = dict.fromkeys(f for k in kernels for f in stages.input_files(run.plan, k))
-        made = with_builds(run.provenance, self.root, named, of_tree, tuple(files))
+        files = input_digests(self.root, run.plan, kernels)
+        made = with_builds(run.provenance, self.root, named, of_tree, files)
         self.save(replace(run, provenance=made))
 
     def keep_build(self, place: str, built: Build) -> None:

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kernelrig import __version__, config
@@ -28,7 +29,9 @@ from kernelrig.model import (
 )
 from kernelrig.report.outcome import exit_code, faults, run_outcome, run_word
 from kernelrig.run import engine
+from kernelrig.run.input_files import input_digests
 from kernelrig.run.requests import CheckRequest, EmulateRequest, RunRequest
+from kernelrig.run.reuse import package_digest
 from kernelrig.run.spec import RunSpec
 from kernelrig.session.session_choice import Planned, Session, with_tools
 from kernelrig.sweep.conduct import run_sweep
@@ -97,7 +100,7 @@ def _try_entry(session: Session, planned: Planned, log: EventLog, local: Local) 
             continue
         assert isinstance(way.spec, RunSpec)
         made = engine.build_prepared(session.root, with_tools(session.root, way.spec))
-        depends[arch] = _depends(way.spec, made)
+        depends[arch] = _depends(session.root, way.spec, made)
         text = ", ".join(f"{b.kernel}-{b.arch}-{b.variant} {b.key[:12]}" for b in made.values())
         local.cases.append(SessionCase("build", Outcome.PASS, text))
         if way.remote is None or way.remote.device is not DeviceKind.EMULATOR:
@@ -110,8 +113,10 @@ def _try_entry(session: Session, planned: Planned, log: EventLog, local: Local) 
         local.end(0, f"built {len(archs)} archs" if len(archs) > 1 else "built")
 
 
-def _depends(spec: RunSpec, made: dict[str, Build]) -> dict[str, Any]:
+def _depends(root: Path, spec: RunSpec, made: dict[str, Build]) -> dict[str, Any]:
+    files = input_digests(root, spec.plan, (w.request.kernel for w in spec.wanted.values()))
     return {
+        **({"files": files} if files else {}),
         "builds": {place: built.key for place, built in made.items()},
         "kernel": to_value(spec.kernel),
         "plan": to_value(spec.plan),
@@ -178,8 +183,11 @@ def _try_step(
 ) -> SessionCase:
     """Carry out one step, or return what was found of the same build before."""
     name = f"{what} {built.kernel}-{built.arch}-{built.variant}"
-    kernels = config.load_kernels(session.root)
-    named = [name, built.key, to_value(kernels[built.kernel]), __version__]
+    kernel = config.load_kernels(session.root)[built.kernel]
+    named = [name, built.key, to_value(kernel), package_digest()]
+    if isinstance(step, RunRequest):
+        plan = config.load_plan(session.root, step.plan)
+        named += [to_value(plan), input_digests(session.root, plan, [kernel])]
     key = hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
     known = next((e for e in log.of("tried") if e["key"] == key), None)
     if known is None:

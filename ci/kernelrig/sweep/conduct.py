@@ -28,7 +28,8 @@ from kernelrig.engines import chosen_engine, open_engine
 from kernelrig.errors import ConfigError, IncompleteError, RemoteError
 from kernelrig.files.event_log import Event
 from kernelrig.files.serialization import to_json
-from kernelrig.model import Kernel, Outcome, Remote, Run, SweepResult, TunableSet
+from kernelrig.model import Kernel, Outcome, Plan, Remote, Run, SweepResult, TunableSet
+from kernelrig.run.input_files import input_digests
 from kernelrig.run.later_reports import LaterReports
 from kernelrig.run.spec import find_tools
 from kernelrig.sweep import set_runs
@@ -124,6 +125,9 @@ def _inputs(sweep: Sweep) -> tuple[str, dict[str, object]]:
     }
     if sweep.request.samples:
         named["samples"] = sweep.request.samples
+    verified = Plan("sweep", (set_runs.checksum_stage(sweep.root, sweep.kernel, sweep.case),))
+    if files := input_digests(sweep.root, verified, [sweep.kernel]):
+        named["files"] = files
     key = hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
     return key, {"inputs": key, **named}
 

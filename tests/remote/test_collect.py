@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -391,3 +392,28 @@ def test_more_small_files_than_go_with_the_list_are_asked_for(host: LocalHost) -
         f"{n:05}" * 6000 for n in range(20)
     }
     assert asked.count(b'{"op": "fetch"') == 1
+
+
+# what came, and is there no more
+
+
+def test_what_a_program_removed_after_an_early_look_is_no_file_of_its_stage(
+    host: LocalHost,
+) -> None:
+    """The same verdict, whether a client looked in between or not; a folder that is gone is not."""
+    removes = "echo > early; echo > kept; touch ../../early-is-there; "
+    removes += "until [ -e ../../go ]; do sleep 0.01; done; rm early"
+    jobs = [job("smoke", shell("a", removes))]
+    link, run = host.link(), host.workdir / "runs/run-1"
+    link.launch("run-1", jobs, {}, stop_at_first=False)
+    while not (run / "early-is-there").exists():
+        pass
+    assert collect(host, jobs) == Missing()
+    assert came(host) == {"early", "kept"}
+    (run / "go").touch()
+    link.follow("run-1", lambda _: None, jobs)
+    assert collect(host, jobs) == Missing()
+    assert came(host) == {"kept"}
+    shutil.rmtree(run / STAGE)
+    collect(host, jobs)
+    assert came(host) == {"kept"}

@@ -413,3 +413,23 @@ def test_a_silent_controller_ends_no_run(host: LocalHost, cluster: StandInSlurm)
 
     host.link().follow(RUN, hear, jobs)
     assert events[-1] == {**events[-1], "event": "finished", "reason": "all stages were run"}
+
+
+def test_what_an_interrupted_attempt_left_is_no_file_of_the_next(
+    host: LocalHost, cluster: StandInSlurm
+) -> None:
+    """A client may have fetched it meanwhile: a verdict would rest on what no stage has left."""
+    script = f"[ -e ../../../../log ] || echo early > result; {WAITS}"
+    link, jobs = host.link(), (job("first", shell("a", script)),)
+    launch(link, *jobs)
+    began(host, 1)
+    link.collect(RUN, host.back, jobs)
+    result = host.back / "stages/01-first/result"
+    assert result.read_text() == "early\n"
+    cluster.requeue(signal.SIGTERM, "two")
+    began(host, 2)
+    go(host)
+    follow(host, link, *jobs)
+    assert results(host, *jobs)["first"].commands[0].exit_code == 0
+    assert (host.back / "stages/01-first/a.stdout.log").read_text() == "ok\n"
+    assert not result.exists()

@@ -211,7 +211,9 @@ class RunFetch:
         acceptance = Acceptance(self._destination, self._jobs)
         small = SmallFiles()
         listed = self._listed(session, acceptance, small)
-        if of is not None:
+        if of is None:
+            self._remove_stale(acceptance, listed)
+        else:
             listed = [file for file in listed if acceptance.budget_of(file.name) in of]
         wanted = self._affordable(folder, self._within_limits(acceptance, listed))
         for file in list(wanted):
@@ -273,6 +275,21 @@ class RunFetch:
         if other:
             self._say_left(other)
         return files
+
+    def _remove_stale(self, acceptance: Acceptance, listed: Sequence[Listed]) -> None:
+        """Remove what an earlier look brought of a stage, and the host has no more.
+
+        Its program has removed it since, or the stage was interrupted and run again: no verdict may
+        rest on it. A stage of which the host lists nothing, or not all, keeps what is here.
+        """
+        whole = {acceptance.budget_of(file.name) for file in listed}
+        whole -= {acceptance.budget_of(name) for name in self._never}
+        places = {self._destination / file.place for file in listed}
+        for top in whole:
+            for path in (self._destination / top).rglob("*"):
+                if path.is_file() and path not in places:
+                    path.unlink()
+        self._here = {f.name: self._here[f.name] for f in listed if f.name in self._here}
 
     def _say_left(self, names: Sequence[str]) -> None:
         more = f" and {len(names) - _MOST_SAID} more" if len(names) > _MOST_SAID else ""

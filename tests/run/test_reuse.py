@@ -21,7 +21,9 @@ from kernelrig.model import (
     StageKind,
     Tool,
 )
-from kernelrig.run import reuse
+from kernelrig.remote.transfer import Missing
+from kernelrig.run import reuse, store
+from kernelrig.run.executors import host
 from kernelrig.run.executors.host import UploadSet
 from kernelrig.run.prepare import prepare_run
 from kernelrig.run.requests import RunRequest
@@ -197,3 +199,25 @@ def test_files_of_equal_content_are_shipped_once_and_each_has_its_digest(tmp_pat
     files = {f"launches/{n}": tmp_path / n for n in ("a.npy", "b.npy")}
     upload = UploadSet(files, {digest: tmp_path / "b.npy"})
     assert upload.digests == dict.fromkeys(files, digest)
+
+
+class EverythingCame:
+    """A link over which all files of a run have come."""
+
+    def bring_back(self, *_: object) -> Missing:
+        return Missing()
+
+
+def test_a_run_is_not_collected_before_it_has_the_files_of_reused_stages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client killed as it copies them leaves a run that `collect` brings back once more."""
+
+    def killed(_: RunDirectory) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(host, "bring_reused", killed)
+    directory = store.open_run(tmp_path, replace(run_of(), state="launched"))
+    with pytest.raises(KeyboardInterrupt):
+        host.bring_back(directory, EverythingCame())  # type: ignore[arg-type]
+    assert store.load_run(tmp_path, directory.run.id).run.state == "launched"

@@ -220,8 +220,8 @@ def bring_back(directory: RunDirectory, link: HostLink) -> None:
     if not missing.may_come:
         directory.on_host, state = OnHost.HERE, "collected"
     cancelled = was_cancelled(directory)
+    bring_reused(directory)  # before the run counts as collected: whoever is killed does it again
     directory.save(replace(directory.run, missing=missing.names, state=state, cancelled=cancelled))
-    bring_reused(directory)
     directory.load_builds()
 
 

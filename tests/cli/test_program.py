@@ -166,6 +166,18 @@ def test_a_third_build_reaches_bench(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == "bench compares builds, or two recorded runs; name two runs\n"
 
 
+@pytest.mark.parametrize("flag", ["--gate=2", "--remote=R", "--rounds=9", "--minutes=1"])
+def test_a_flag_that_two_recorded_runs_cannot_follow_is_refused(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A gate that gates nothing would pass."""
+    (tmp_path / "run.json").touch()
+    assert run("--root", str(tmp_path), "bench", str(tmp_path), str(tmp_path), flag) == 2
+    name = flag.partition("=")[0]
+    said = f"bench of two runs measures and decides nothing: it takes no {name}; "
+    assert capsys.readouterr().err.startswith(said)
+
+
 def test_the_project_is_the_nearest_folder_upward(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from kernelrig.cli.flag_values import (
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
 from kernelrig.cli.tasks.flags import BUILD, KERNEL, REMOTE, REQUIRE, RUN, SEED, SYSTEM_CUDA, WAIT
+from kernelrig.errors import ConfigError
 
 if TYPE_CHECKING:
     from kernelrig.model import Run
@@ -231,6 +232,10 @@ def bench(
     from kernelrig.run.requests import BenchRequest
 
     if recorded.name_runs((a, b, *also)):
+        asked = {"remote": remote, "rounds": rounds, "minutes": minutes, "gate": gate}
+        if given := next((name for name, value in asked.items() if value), ""):
+            text = f"bench of two runs measures and decides nothing: it takes no --{given}"
+            raise ConfigError(text, "name builds, or `remote-test --gate` with a baseline")
         return Reply(recorded.compare(project_root(), (a, b), force=force))
     request = BenchRequest(
         words=(a, b, *also),

@@ -37,9 +37,19 @@ def fingerprint(*parts: str) -> str:
 
 
 def frame_parts(frame: Frame, sources: Lines) -> tuple[str, str, str]:
-    """Return what of a frame survives a moved line: function, file name, text of the line."""
-    text = " ".join(sources.line(frame.file, frame.line).split())
-    return frame.function, PurePosixPath(frame.file).name, text
+    """Return what of a frame survives a moved line: function, file name, text of the line.
+
+    The text of a line that reads like others above says so: a review of one of them must not cover
+    this one, also where this one alone is found.
+    """
+    text = _words(sources.line(frame.file, frame.line))
+    above = (_words(sources.line(frame.file, n)) for n in range(1, frame.line if text else 1))
+    same = sum(other == text for other in above)
+    return frame.function, PurePosixPath(frame.file).name, f"{text} ({same + 1})" if same else text
+
+
+def _words(line: str) -> str:
+    return " ".join(line.split())
 
 
 def number_equal(named: Iterable[tuple[Key, str]]) -> dict[Key, str]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kernelrig.errors import ProtocolError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import EndedBy, Outcome, Stage, StageResult
 from kernelrig.remote.journal import read_journal
@@ -279,3 +280,31 @@ def test_the_last_candidate_writes_no_result_of_another_either(host: LocalHost) 
     slots = (shell("00-a", "echo 1 > 00-a.samples"), shell("01-b", "echo 9 > 00-a.samples"))
     (bench,), _ = host.run([job("bench", *slots)])
     assert bench.changed == "stages/01-bench/00-a.samples was changed on the host during the run"
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        "rm ../../job.json; mkdir ../../job.json",
+        "echo > ../../job.json",
+        "mkdir ../03-timing",
+        "mv ../02-checksum ../../aside; mkdir ../02-checksum",
+        "rm ../../journal.jsonl; mkdir ../../journal.jsonl",
+        "mkdir -p ../../../../result_cache/x; cd ../../../../result_cache/x;"
+        " for i in $(seq 1200); do mkdir d; cd d; done",
+    ],
+    ids=["folder for a file", "own file", "new folder", "own folder", "journal", "deep folder"],
+)
+def test_one_change_hides_no_other_nor_keeps_it_from_being_found(
+    host: LocalHost, hide: str
+) -> None:
+    """What a stage had left is rewritten by a later one, which draws attention to something else,
+    or sees to it that the comparison cannot be made."""
+    script = f"echo good > ../01-smoke/a.stdout.log; {hide}"
+    jobs = [job("smoke", shell("a", "echo bad; exit 1")), job("checksum", shell("b", script))]
+    try:
+        (smoke, checksum), _ = host.run(jobs)
+    except ProtocolError:  # no journal came: nothing is a verdict
+        return
+    assert smoke.changed or not smoke.commands
+    assert checksum.changed or not checksum.commands

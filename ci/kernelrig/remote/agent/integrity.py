@@ -14,6 +14,8 @@ import contextlib
 import os
 import shutil
 import stat
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from .disk import remove_tree, sha256_head, write_file
@@ -24,11 +26,11 @@ Print = tuple[int, ...]
 
 
 class Change:
-    """A file that is not as it was, in a sentence; `stage` is the ended one that it belongs to."""
+    """A file that is not as it was, in a sentence; `stages` that ended do not count any more."""
 
-    def __init__(self, name: str, stage: str = "", how: str = "was changed") -> None:
+    def __init__(self, name: str, how: str = "was changed") -> None:
         self.text = f"{name} {how} on the host during the run"
-        self.stage = stage
+        self.stages: list[str] = []
 
 
 def fingerprint(path: Path) -> Print:
@@ -111,7 +113,29 @@ class Integrity:
         path = {**os.environ, **command["env"]}.get("PATH")
         return os.path.realpath(found) if (found := shutil.which(word, path=path)) else ""
 
-    def find_change(self, folder: Path, command: Json | None = None) -> Change | None:
+    def find(self, first: Callable[[], Change | None]) -> Change | None:
+        """Return the first change, with all ended stages that it may concern.
+
+        One change must not hide another: each ended stage is compared. A program can also keep
+        files from being compared, as by a folder in the place of one: then no stage counts.
+        """
+        try:
+            change = first()
+            if change is not None:
+                change.stages = [stage for stage, _ in self.changed_stages()]
+        except Exception as e:
+            traceback.print_exc()
+            change = Change("what the run rests on", how=f"could not be compared ({e!r})")
+            change.stages = [stage for stage, _ in self.ended.values()]
+        return change
+
+    def changed_stages(self) -> Iterator[tuple[str, str]]:
+        """Yield each ended stage that is not as it was left, and the first name that differs."""
+        for name, (stage, held) in self.ended.items():
+            if changed := first_difference(held, fingerprints(self.run / "stages" / name)):
+                yield stage, changed
+
+    def first_change(self, folder: Path, command: Json | None = None) -> Change | None:
         """Return the first file that is not as it was; None if all are.
 
         `folder` is that of the stage that runs, `command` what it is about to start.
@@ -177,11 +201,8 @@ class Integrity:
         new = sorted(set(os.listdir(self.run / "stages")) - made)
         if new:
             return Change(f"stages/{new[0]}", how="was put there")
-        for name, (stage, held) in self.ended.items():
-            changed = first_difference(held, fingerprints(self.run / "stages" / name))
-            if changed:
-                return Change(str(Path(changed).relative_to(self.run)), stage)
-        return None
+        first = next(self.changed_stages(), None)
+        return Change(str(Path(first[1]).relative_to(self.run))) if first else None
 
     def command_change(self, folder: Path, command: Json | None) -> Change | None:
         """Compare what the ended commands of this stage left: each has the files `NAME.*`.
@@ -261,7 +282,9 @@ class Integrity:
 
     def find_change_of_ended(self, folder: Path) -> Change | None:
         """Return the first file of what has ended, or of the agent's own, that is not as it was."""
-        return self.own_change() or self.stage_change(folder) or self.cache_change()
+        return self.find(
+            lambda: self.own_change() or self.stage_change(folder) or self.cache_change()
+        )
 
     def result_cached(self) -> None:
         """The agent has written into the result cache itself."""

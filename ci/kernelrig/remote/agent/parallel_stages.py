@@ -188,7 +188,7 @@ class ParallelStages:
         runner.integrity.take(folder, name, left, worker.results)
         self.pass_over([w.name for w in self.workers])
         if change := runner.integrity.find_change_of_ended(folder):
-            self.write_changed(change.text, change.stage, name)
+            self.write_changed(change.text, *change.stages, name)
         if left["hung"]:
             runner.hung[name] = left["hung"]
         runner.stop = runner.stop or left["stop"]
@@ -216,7 +216,7 @@ class ParallelStages:
         runner.journal.write("changed", stage=name, text=detail)
         if self.end_processes(name):
             change = Change(f"a process of {name}", how="is left running")
-            self.write_changed(change.text, "", name)
+            self.write_changed(change.text, name)
 
     def end_processes(self, stage: str) -> bool:
         """Kill what a worker that is gone has left; return whether there is more to the end.
@@ -236,7 +236,7 @@ class ParallelStages:
         """End the run: neither the stages that run, nor those that are named, can be judged."""
         self.runner.stop = self.runner.stop or text
         running = (w.name for w in self.workers)
-        for name in dict.fromkeys(filter(None, (*stages, *running))):
+        for name in dict.fromkeys((*stages, *running)):
             self.runner.journal.write("changed", stage=name, text=text)
 
     def alone_is_next(self) -> bool:

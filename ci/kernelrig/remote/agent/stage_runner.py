@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from .attempt import CANCELLED, HUNG, Attempt
@@ -156,7 +157,7 @@ class StageRunner:
         """Record that a stage has no folder of its own; the run ends."""
         self.stop = disk_reason(self.run) or f"{path.name} cannot be made: {error.strerror}"
         if isinstance(error, FileExistsError):
-            self.end_by(stage, Change(f"stages/{path.name}", how="was put there"))
+            self.end_by(stage, lambda: Change(f"stages/{path.name}", how="was put there"))
         for number, command in enumerate(stage["commands"]):
             ending = Ending("held back" if number else "not started", self.stop)
             names = {"stage": stage["name"], "command": command["name"]}
@@ -168,21 +169,28 @@ class StageRunner:
 
     def note_change(self, stage: Json, folder: StageFolder, command: Json | None = None) -> bool:
         """Compare the files that the run rests on; a difference ends it, and is recorded."""
-        if self.children.escaped:
-            change: Change | None = Change(f"a process of {stage['name']}", how="is left running")
-        elif folder.in_place():
-            change = self.integrity.find_change(folder.path, command)
-        else:
-            change = Change(f"stages/{folder.path.name}", how="was replaced")
-        if change is not None:
-            self.end_by(stage, change)
-        return change is not None
 
-    def end_by(self, stage: Json, change: Change) -> None:
-        """End the run: neither the stage that ran nor the one whose file it is can be judged."""
+        def find() -> Change | None:
+            if self.children.escaped:
+                return Change(f"a process of {stage['name']}", how="is left running")
+            if not folder.in_place():
+                return Change(f"stages/{folder.path.name}", how="was replaced")
+            return self.integrity.first_change(folder.path, command)
+
+        return self.end_by(stage, find)
+
+    def end_by(self, stage: Json, find: Callable[[], Change | None]) -> bool:
+        """End the run if there is a change, and return whether there is.
+
+        Neither the stage that ran nor those whose files it may be about can be judged.
+        """
+        change = self.integrity.find(find)
+        if change is None:
+            return False
         self.stop = change.text
-        for name in dict.fromkeys(filter(None, (stage["name"], change.stage))):
+        for name in dict.fromkeys((stage["name"], *change.stages)):
             self.journal.write("changed", stage=name, text=change.text)
+        return True
 
     def check_health(self, stage: Json, command: Json) -> None:
         """Check the GPU with an addition; the run ends if it no longer answers."""

@@ -35,7 +35,7 @@ from kernelrig.model import (
 )
 from kernelrig.remote.transfer import Missing
 from kernelrig.report import exit_code, run_word
-from kernelrig.run import engine, store
+from kernelrig.run import engine, reuse, store
 from kernelrig.run.executors import host
 from kernelrig.run.prepare import prepare
 from kernelrig.run.requests import BuildRequest, RunRequest
@@ -208,6 +208,46 @@ def test_a_run_of_which_all_came_back_passes(folder: Path) -> None:
         "run.json",
         "summary.md",
     ]
+
+
+FAILED = {"event": "agent_error", "detail": "IsADirectoryError"}
+
+
+@pytest.mark.parametrize(
+    ("events", "how"),
+    [
+        (JOURNAL[:4], "was lost"),
+        ((*JOURNAL[:4], JOURNAL[4] | {"ok": False, "compared": False}, JOURNAL[5]), "was lost"),
+        ((*JOURNAL[:4], FAILED, JOURNAL[5]), "failed"),
+        ((*JOURNAL[:5], FAILED, JOURNAL[5]), "failed"),
+    ],
+    ids=["killed", "closed by another", "failed", "failed later"],
+)
+def test_a_pass_that_the_agent_did_not_live_to_compare_is_an_error(
+    folder: Path, events: tuple[dict[str, Any], ...], how: str
+) -> None:
+    """All commands ended well, and nobody knows what was done to the files that they rest on."""
+    write_journal(folder, *events)
+    run = judge(folder)
+    assert exit_code(run) == 4
+    (program,) = [s for s in run.stages if s.name == "program"]
+    assert program.verdict.summary == (
+        f"the agent on the host {how} before it had compared what program left:"
+        " a pass of it does not count"
+    )
+
+
+def test_what_no_agent_compared_to_its_end_is_no_standard_that_was_met(folder: Path) -> None:
+    """Nor offered to later runs: the last program may have rewritten what earlier stages left."""
+    assert all(s.standard for s in judge(folder).stages if s.name == "program")
+    write_journal(folder, *JOURNAL[:5])
+    (program,) = [s for s in judge(folder).stages if s.name == "program"]
+    assert (program.verdict.outcome, program.standard) == (Outcome.PASS, "")
+    keyed = replace(launched(), state="finished", stages=(program,), stage_keys={"program": "ab"})
+    for events, offered in ((JOURNAL[:5], False), (JOURNAL, True)):
+        write_journal(folder, *events)
+        reuse.offer_passed(store.RunDirectory(folder.parent, folder, keyed))
+        assert (folder.parent / reuse.PASSED / "ab.json").is_file() == offered
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,8 @@ class StageResult:
     """What the journal says of one stage: its commands, or why it never started.
 
     `changed` says why nothing of the stage counts: which file a program changed on the host, or
-    that the process which ran it there was lost.
+    that the process which ran it there was lost. `uncompared` says why a pass does not: its agent
+    was gone before it had compared what the run rests on.
     `cancelled`: it is not complete, as somebody ended the run. `interrupted` says of each earlier
     attempt at the stage what ended it: a preempted job runs it again. `gpu` is the UUID of the one
     that it ran on, as its agent recorded it.
@@ -114,6 +115,7 @@ class StageResult:
     not_run: str = ""
     gpu_healthy_after: bool | None = None
     changed: str = ""
+    uncompared: str = ""
     cancelled: bool = False
     interrupted: tuple[str, ...] = ()
     gpu: str = ""

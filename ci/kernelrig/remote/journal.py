@@ -45,12 +45,13 @@ def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[Sta
         raise ProtocolError(f"{path}: {fault}")
     ending = next((e for e in reversed(events) if e["event"] in ("finished", "agent_error")), None)
     reason = LOST if ending is None else _cut(str(ending.get("reason") or ending.get("detail")))
+    failed = any(e["event"] == "agent_error" for e in events)
     if not path.is_file():
         reason = "the run left no journal"
     try:
         return tuple(
             replace(
-                _stage(job, index, _about(events, job.name), reason),
+                _stage(job, index, _about(events, job.name), reason, failed=failed),
                 interrupted=tuple(interrupted.get(job.name, ())),
             )
             for index, job in enumerate(jobs, start=1)
@@ -168,7 +169,9 @@ def _about(events: Sequence[Event], stage: str) -> dict[str, list[Event]]:
     return found
 
 
-def _stage(job: StageJob, index: int, events: dict[str, list[Event]], reason: str) -> StageResult:
+def _stage(
+    job: StageJob, index: int, events: dict[str, list[Event]], reason: str, *, failed: bool
+) -> StageResult:
     if "stage_started" not in events:
         given = events.get("stage_not_run", [])
         return StageResult(
@@ -199,9 +202,34 @@ def _stage(job: StageJob, index: int, events: dict[str, list[Event]], reason: st
         tuple(commands),
         gpu_healthy_after=False if False in health else (health or [None])[-1],
         changed=_cut(str(changed[0]["text"])) if changed else "",
+        uncompared=_uncompared(job.name, events, failed=failed),
         cancelled=any(c.ended_by is EndedBy.CANCELLED for c in commands),
         gpu=_text(start, "gpu") if start.get("gpu") else "",
     )
+
+
+def _uncompared(stage: str, events: dict[str, list[Event]], *, failed: bool) -> str:
+    """Say that nobody compared what the run rests on after a stage, empty if its agent has.
+
+    Of an agent that has failed it is not known what it still compared, also of earlier stages.
+    """
+    compared = [e for e in events.get("stage_ended", []) if e.get("compared") is not False]
+    if compared and not failed:
+        return ""
+    how = "failed" if failed else "was lost"
+    return f"the agent on the host {how} before it had compared what {stage} left"
+
+
+def has_finished(path: Path) -> bool:
+    """Return whether the run's agent lived to its end; not where the journal cannot be read.
+
+    Of one that did not, nobody compared what its last program did to the files of earlier stages.
+    """
+    try:
+        ends = [e for e in read_events(path) if e["event"] == "finished"]
+    except ProtocolError:
+        return False
+    return any(e.get("compared") is not False for e in ends)
 
 
 def _command(

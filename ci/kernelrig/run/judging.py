@@ -15,7 +15,7 @@ from kernelrig.build import toolchain
 from kernelrig.errors import ProtocolError
 from kernelrig.files import rundir
 from kernelrig.model import DeviceKind, Reused, Stage, StageKind, StageRecord, on_gpu
-from kernelrig.remote import read_journal
+from kernelrig.remote import has_finished, read_journal
 from kernelrig.run import standards
 from kernelrig.run.store import SOURCES, RunDirectory
 
@@ -87,7 +87,8 @@ def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
     if reused is not None:
         record = _labelled(record, reused)
     asked = standards.standard(run.kernel, run.arch, context.build.variant, stage)
-    if record.device is DeviceKind.EMULATOR:  # an emulation meets no standard of a GPU
+    # An emulation meets no standard of a GPU, and what nobody compared at the run's end meets none.
+    if record.device is DeviceKind.EMULATOR or not has_finished(folder / "journal.jsonl"):
         asked = ""
     name = rundir.stage_folder(Path(), index, job.name)
     absent = (f"missing: {why}" for why in run.missing if why.startswith(f"{name}/"))

@@ -33,7 +33,7 @@ from kernelrig.model import (
     StageKind,
     StageRecord,
 )
-from kernelrig.remote import read_journal
+from kernelrig.remote import has_finished, read_journal
 from kernelrig.run.judging import judge_stage
 from kernelrig.run.store import RUNS, RunDirectory, load_finished
 from kernelrig.terminal.log import say
@@ -121,7 +121,9 @@ def bring_reused(directory: RunDirectory) -> None:
 def offer_passed(directory: RunDirectory) -> None:
     """File each stage that ran in this run and passed under its key, for later runs."""
     run = directory.run
-    if run.state != "finished" or run.missing:
+    if run.state != "finished" or run.missing or not run.stage_keys:
+        return
+    if not has_finished(directory.folder / "journal.jsonl"):
         return
     for record in run.stages:
         if (

@@ -63,6 +63,8 @@ def _inspected(stage: Stage, result: StageResult) -> str:
 
 def _judge_around(stage: Stage, result: StageResult, context: Context) -> Verdict | None:
     """Return why a stage that passes by itself does not count, None if it counts."""
+    if result.uncompared:
+        return broken(f"{result.uncompared}: a pass of it does not count")
     if result.gpu_healthy_after is False:
         return broken("the GPU no longer answered after it: what it wrote is not to be trusted")
     # The agent compares exit codes alone: a stage that it counts as passed may have failed.

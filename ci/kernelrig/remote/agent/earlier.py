@@ -63,7 +63,7 @@ class Earlier:
             cut = cut or ending.ended_by != "not started"
             names = {"stage": name, "command": command}
             journal.write("command_ended", ok=False, started_utc=began, **names, **ending.fields())
-        journal.write("stage_ended", stage=name, ok=False)
+        journal.write("stage_ended", stage=name, ok=False, compared=False)
 
     def close(self, journal: Events, run: str, reason: str, *, cancelled: bool) -> None:
         """Record that the run is over, and why: no agent of it is left, or it never had one."""
@@ -76,7 +76,7 @@ class Earlier:
             if name not in self.ended and name not in self.not_run and name not in self.open:
                 said = {"reason": reason, "cancelled": cancelled}
                 journal.write("stage_not_run", stage=name, index=index, **said)
-        journal.write("finished", reason=reason)
+        journal.write("finished", reason=reason, compared=False)
 
 
 def _last(kinds: list[str], kind: str) -> int:

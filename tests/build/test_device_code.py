@@ -37,6 +37,27 @@ def test_the_ptx_is_made_without_the_program_and_errors_are_the_compilers(
     assert caught.value.details.startswith("kernel/demo.cu:12: error: ")
 
 
+TEMPLATE = """\
+template <int N> __global__ void gemm(int *out) { out[threadIdx.x] = N; }
+#ifndef KERNELRIG_DEVICE_ONLY
+int main() { gemm<3><<<1, 32>>>(nullptr); }
+#endif
+"""
+
+
+def test_a_template_that_the_host_code_alone_instantiates_is_found_in_the_whole_source(
+    project: Path,
+    cuda_toolchain: Toolchain,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    build.compile_device_code(project, request_of(project, TEMPLATE), cuda_toolchain, tmp_path)
+    assert ".entry _Z4gemmILi3EEvPi(" in (tmp_path / "demo.ptx").read_text()
+    assert "demo.cu has no kernel outside of #ifndef KERNELRIG_DEVICE_ONLY" in (
+        capsys.readouterr().err
+    )
+
+
 def test_only_another_host_program_has_another_key(
     project: Path, cuda_toolchain: Toolchain, tmp_path: Path
 ) -> None:

@@ -26,11 +26,14 @@ from kernelrig.build.tunable_builds import ONLY_DESCRIBED
 from kernelrig.errors import BuildError, ProtocolError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import Build, Toolchain
+from kernelrig.model.symbol import is_called
 from kernelrig.proc import run_process
+from kernelrig.terminal.log import say
 
 _NO_HOST_CODE = "-DKERNELRIG_DEVICE_ONLY"
 # __LINE__ in a macro of the host code is another number wherever a line was added above it.
 _LINES_ALIKE = ("-Xcompiler", "-Wno-builtin-macro-redefined,-D__LINE__=0")
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _VARIABLE = re.compile(r"(\w+)=(.*)", re.DOTALL)
 _LEFT_OUT = re.compile(r"^#if 0\n.*?^#endif$|^#[^\n]*$", re.MULTILINE | re.DOTALL)
 """The bodies of device functions, as cudafe++ marks them, and places in the source."""
@@ -39,21 +42,37 @@ _LEFT_OUT = re.compile(r"^#if 0\n.*?^#endif$|^#[^\n]*$", re.MULTILINE | re.DOTAL
 def compile_device_code(root: Path, request: Request, tools: Toolchain, folder: Path) -> Build:
     """Compile the kernel of `request` to PTX in `folder`; the program of the build is not there.
 
-    Raises BuildError with the compiler's output.
+    A template that the host code alone instantiates has no code without it: then the whole source
+    is compiled. Raises BuildError with the compiler's output.
     """
     program = request.way.program
     ptx, headers = folder / f"{program}.ptx", folder / "headers.d"
-    argv = (*_virtual(request, tools, root), _NO_HOST_CODE)
-    argv = (*argv, "-ptx", "-MD", "-MF", str(headers), "-o", str(ptx))
-    done = run_process(argv, cwd=root, timeout_s=COMPILE_LIMIT_S)
-    if done.exit_code:
-        raise compile_error(request, done, readable_log(done, root), argv)
+    for parts in ((_NO_HOST_CODE,), ()):
+        argv = (*_virtual(request, tools, root), *parts)
+        argv = (*argv, "-ptx", "-MD", "-MF", str(headers), "-o", str(ptx))
+        done = run_process(argv, cwd=root, timeout_s=COMPILE_LIMIT_S)
+        if done.exit_code:
+            raise compile_error(request, done, readable_log(done, root), argv)
+        if _has_kernel(request, ptx):
+            break
+        if parts:
+            say(
+                f"{request.source} has no kernel outside of #ifndef KERNELRIG_DEVICE_ONLY: the"
+                " whole source is compiled, which takes longer (instantiate a template outside)"
+            )
     depends = read_depends(headers.read_text(), request, "", tools, root)
     inputs = hash_inputs(root, depends.project)
     if inputs is None:
         raise BuildError("a source was removed while it was compiled")
     files = {ptx.name: sha256_file(ptx)}
     return unfiled_build(request, tools, folder, argv, done, inputs=inputs, files=files)
+
+
+def _has_kernel(request: Request, ptx: Path) -> bool:
+    """Return whether PTX has the kernel that is meant; of a plain program every one is."""
+    kernel = request.kernel
+    found = _ENTRY.findall(ptx.read_text(errors="replace"))
+    return not kernel.level or any(is_called(kernel.kernel_regex, name) for name in found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from kernelrig.model import (
     passed,
     skipped,
 )
+from kernelrig.model.symbol import base_name
 from kernelrig.sass import Function, Module, control_flow, parse_sass
 from kernelrig.static import accepted_figures, fingerprint, role_rules, sass_rules
 from kernelrig.static.accepted_figures import check_accepted
@@ -44,6 +45,7 @@ PLAIN_PROGRAM = (
     " with `check` every element on the host, with `time` its speed, with `once` one launch alone"
 )
 """What a third-party program would gain from the harness."""
+_MOST_NAMED = 8
 PTX_RULES = tuple(asked.rule for asked in ASKED_OF_PTX)
 
 
@@ -83,9 +85,10 @@ def inspect_build(
         ptx = e
     try:
         module = read_module(build, {} if isinstance(ptx, CiError) else ptx.named_lines)
-        functions = [f for f in module.functions if f.is_entry and subject.means(f.name)]
+        entries = [f for f in module.functions if f.is_entry]
+        functions = [f for f in entries if subject.means(f.name)]
         if not functions:
-            raise ProtocolError(f"the disassembly has no kernel called '{subject.function}'")
+            return Inspection((_no_kernel(subject, [f.name for f in entries]),))
     except CiError as e:
         checks = [not_judged(rule, e) for rule in _all_rules(subject)]
         return Inspection(tuple(checks))
@@ -124,12 +127,19 @@ def inspect_ptx(kernel: Kernel, build: Build, root: Path) -> tuple[Check, ...]:
         module = read_ptx(build)
         entries = [f.name for f in module.entries if subject.means(f.name)]
         if not entries:
-            raise ProtocolError(f"the PTX has no kernel called '{subject.function}'")
+            yield _no_kernel(subject, [f.name for f in module.entries])
         yield from _ptx(subject, entries, module)
 
     review = Acceptance(TOOL, __version__, datetime.now(UTC).date(), kernel.accepted)
     sources = Sources(build, root)
     return tuple(_reviewed(check, review, sources) for check in _family(PTX_RULES, ask))
+
+
+def _no_kernel(subject: Subject, entries: Sequence[str]) -> Check:
+    """Return the error of a build without the kernel: one, as no rule has anything to judge."""
+    there = ", ".join(map(base_name, entries[:_MOST_NAMED])) or "none"
+    why = f"the build has no kernel called '{subject.function}'; kernels in it: {there}"
+    return Check("kernels", broken(why, "suggested fix: name it as kernel_regex in kernels.yaml"))
 
 
 def read_module(build: Build, functions: Mapping[tuple[str, int], str] | None = None) -> Module:

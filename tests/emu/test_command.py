@@ -31,6 +31,12 @@ mov.u32 %r0, %tid.x; setp.lt.u32 %p0, %r0, 16; selp.u32 %r1, 4, 3, %p0; mov.u32 
 AGAIN: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra AGAIN;
 """
 """Half a warp goes through it four times, the other half and the other warp three times."""
+ENDLESS = """
+mov.u32 %r1, 0;
+AGAIN:
+add.u32 %r1, %r1, 1;
+bra AGAIN;
+"""
 
 
 @pytest.fixture
@@ -118,7 +124,22 @@ def test_a_dump_has_a_file_for_each_thing_that_schedules_left(folder: Path) -> N
 def test_a_schedule_that_does_not_reach_the_end_is_named(folder: Path) -> None:
     code, found = emulate(folder, "--schedules", "1", "--max-steps", "1", "--observe", "memory")
     assert (code, found["run"]["stopped"]) == (1, [0])
-    assert [f["kind"] for f in found["findings"]] == ["step-limit"]
+    (limit,) = found["findings"]
+    assert limit["kind"] == "step-limit"
+
+
+@pytest.mark.parametrize("engine", ["native", "numpy"])
+def test_a_loop_without_an_end_is_named_by_its_line(
+    folder: Path, engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "k.ptx").write_text(kernel_text(ENDLESS, ["c"], "sm_100a"))
+    line = (folder / "k.ptx").read_text().split("\n").index("add.u32 %r1, %r1, 1;") + 1
+    words = ("--schedules", "2", "--max-steps", "500", "--observe", "memory", "--engine", engine)
+    code, _ = emulate(folder, *words)
+    assert code == 1
+    said = capsys.readouterr().out
+    assert said.startswith(f"error: step-limit: PTX line {line}, 2 times over all")
+    assert "still running after 500 steps, and was here then\n" in said
 
 
 def test_a_part_has_the_findings_of_its_observers_and_their_exit_code(folder: Path) -> None:

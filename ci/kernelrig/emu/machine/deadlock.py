@@ -32,6 +32,17 @@ class _Waiters:
         return self.stall.rank, min(self.warps)
 
 
+def report_step_limit(machine: Machine, steps: int, at: int) -> None:
+    """Report that a schedule has taken all its steps, where it was then.
+
+    That is the beginning of the straight code around `at`: engines may be at different instructions
+    in it.
+    """
+    around = (s.first for s in machine.program.segments if s.first <= at < s.last)
+    text = f"still running after {steps} steps, and was here then"
+    machine.report("step-limit", text, at=next(around, -1))
+
+
 def report_deadlock(machine: Machine, parked: list[WarpBatch], converging: list[WarpBatch]) -> None:
     """Report that nothing can go on. `converging` wait for other lanes of their own warps."""
     segments = machine.program.segments

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.deadlock import report_deadlock
+from kernelrig.emu.machine.deadlock import report_deadlock, report_step_limit
 from kernelrig.emu.machine.divergence import (
     ConvergenceWaiters,
     arrive,
@@ -92,7 +92,7 @@ class Scheduler:
         with np.errstate(all="ignore"):
             while not machine.stopped:
                 if self.steps > self.max_steps:
-                    machine.report("step-limit", f"still running after {self.max_steps} steps")
+                    report_step_limit(machine, self.max_steps, self.cells[AT])
                     machine.stopped = True
                     return
                 heads = machine.operations.heads

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.frontend.runtime import unready
-from kernelrig.emu.machine.deadlock import report_deadlock
+from kernelrig.emu.machine.deadlock import report_deadlock, report_step_limit
 from kernelrig.emu.machine.divergence import ConvergenceWaiters, joined_register
 from kernelrig.emu.machine.divergent_collectives import (
     report_divergent_waiters,
     report_missing_lanes,
 )
 from kernelrig.emu.machine.machine_state import ReconvergencePoint
-from kernelrig.emu.machine.progress import Progress
+from kernelrig.emu.machine.progress import AT, Progress
 from kernelrig.emu.machine.schedule_policy import FRIENDLY, LATE, RANDOM, UNFAIR, Policy
 from kernelrig.emu.machine.time_limit import limits_pass
 from kernelrig.emu.machine.warp_barriers import meet
@@ -292,7 +292,7 @@ class CoreScheduler:
 
     def _stuck(self) -> int:
         machine = self.machine
-        machine.report("step-limit", f"still running after {self.max_steps} steps")
+        report_step_limit(machine, self.max_steps, self.progress.cells[AT])
         machine.stopped = True
         return 0
 

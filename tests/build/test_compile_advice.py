@@ -17,6 +17,7 @@ gemm.cudafe1.cpp:(.text+0x63): undefined reference to `cuTensorMapEncodeTiled'
 gemm.cudafe1.cpp:(.text+0x83): undefined reference to `curandCreateGenerator'
 collect2: error: ld returned 1 exit status
 """
+NO_MAIN = "(.text+0x17): undefined reference to `main'\n"
 NO_HEADER = "prog.cu:3:10: fatal error: tiles/ring.cuh: No such file or directory\n"
 OWN = "prog.cudafe1.cpp:(.text+0x6): undefined reference to `current_size'\n"
 
@@ -28,6 +29,7 @@ OWN = "prog.cudafe1.cpp:(.text+0x6): undefined reference to `current_size'\n"
         (OTHER_FILE, "uses bin_of of another file", "nvcc_flags: [-rdc=true] in kernels.yaml"),
         (LINKED, "--nvcc-flags=-rdc=true", "nvcc_flags: [-rdc=true] in kernels.yaml"),
         (NO_LIBRARY, "", "libs: [cuda, curand] in kernels.yaml"),
+        (NO_MAIN, "`kernelrig new NAME --template operation`", "a program has a `main`"),
         (NO_HEADER, "has tiles/ring.cuh: --nvcc-flags=-IFOLDER", "nvcc_flags: [-IFOLDER]"),
     ],
 )

@@ -91,9 +91,13 @@ def test_what_the_verdict_does_not_rest_on_is_said() -> None:
     text = report_text(run_of(part, unseen), "NVIDIA H200", 1)
     assert "1 launch was not observed" in text
     assert "of 1 launch a part was run (2 of 4 CTAs of add)" in text
-    assert report_text(run_of(), "NVIDIA H200", 1).endswith("none was launched")
+    assert report_text(run_of(), "NVIDIA H200", 1).endswith(
+        "none was launched (what a program takes as arguments stands behind --)"
+    )
     assert report_text(run_of(code=2), "NVIDIA H200", 1).endswith("arguments stands behind --)")
-    assert report_text(run_of(unseen), "NVIDIA H200", 1).endswith("none was observed")
+    assert report_text(run_of(unseen), "NVIDIA H200", 1).endswith(
+        f"none was observed; launched were {unseen.kernel}"
+    )
 
 
 def test_an_interrupted_run_says_what_it_does_not_know() -> None:

@@ -16,6 +16,7 @@ _ELSEWHERE = re.compile(
     r"|nvlink error\s*: Undefined reference to '(\w+)'"
 )
 _UNDEFINED = re.compile(r"undefined reference to [`'](\w+)")
+_NO_MAIN = re.compile(r"undefined reference to [`']main'")
 _NO_HEADER = re.compile(r"fatal error: (\S+): No such file")
 _OTHER_ARCHS = {"sm_100a": "sm_90a", "sm_90a": "sm_100a"}
 _LIBRARIES = (
@@ -47,6 +48,11 @@ def _advice(log: str, in_project: bool) -> Iterator[str]:
     libs = sorted(set(filter(None, map(_library, _UNDEFINED.findall(log)))))
     if libs and in_project:
         yield f"link what has them: libs: [{', '.join(libs)}] {where}"
+    if _NO_MAIN.search(log):
+        yield (
+            "a program has a `main`; a kernel without one gets it by"
+            " `kernelrig new NAME --template operation`, which compares it with NumPy"
+        )
     if header := missing_header(log):
         flag = "nvcc_flags: [-IFOLDER]" if in_project else "--nvcc-flags=-IFOLDER"
         yield f"name the folder that has {header}: {flag} {where}".rstrip()

@@ -14,6 +14,7 @@ from kernelrig.build.libraries import extra_of_header
 from kernelrig.build.program_executable import check_functions, functions_of, is_executable
 from kernelrig.build.program_sources import SOURCES, BuiltProgram, build_program
 from kernelrig.build.toolchain import find_toolchain, require_arch, wheel_headers
+from kernelrig.config.new_project import program_needs
 from kernelrig.config.selection import choose
 from kernelrig.emu.__main__ import MOST_SCHEDULES, SCHEDULES
 from kernelrig.emu.cudart.devices import Device, device_of
@@ -49,7 +50,7 @@ class ProgramRequest:
 
     files: tuple[Path, ...]
     arguments: tuple[str, ...] = ()
-    arch: str = DEFAULT_ARCH
+    arch: str = ""  # empty: what the first source shows
     nvcc_flags: tuple[str, ...] = ()
     schedules: int = 4
     seed: int = 0
@@ -92,7 +93,8 @@ def emulate_program(
     Raises ConfigError, BuildError, and CiError for what cannot be emulated.
     """
     _check(request)
-    request = replace(request, files=tuple(map(nameable, request.files)))
+    arch = request.arch or _arch_shown(request.files[0])
+    request = replace(request, arch=arch, files=tuple(map(nameable, request.files)))
     review = Review.of(_reviewed_file(request))
     severities = read_severities(request.severities, strict=request.strict)
     device = device_of(request.arch)
@@ -198,6 +200,12 @@ def nameable(file: Path) -> Path:
     """Return a source by a path that line tables can have: they drop `..` with the stand-in for the
     current folder, and findings would name files that are not there."""
     return file.resolve() if ".." in file.parts else file
+
+
+def _arch_shown(file: Path) -> str:
+    """Return the one arch that a source shows it is for, as `init` reads it."""
+    archs = () if is_executable(file) else program_needs(file).archs
+    return archs[0] if len(archs) == 1 else DEFAULT_ARCH
 
 
 def _check(request: ProgramRequest) -> None:

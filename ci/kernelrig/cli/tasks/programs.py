@@ -19,15 +19,20 @@ from kernelrig.errors import ConfigError
 if TYPE_CHECKING:
     from kernelrig.run.program import ProgramRequest
 
+ARCH = (
+    "the GPU that the program sees, sm_100a (B200) or sm_90a (H200); default: what the source has"
+    " instructions of or names, else sm_100a"
+)
+
 
 @command(
     iterable=["also"],
     help={
         "file": "a source as prog.cu, or an executable; what stands behind -- are its arguments",
         "also": "another source of the program; words after the first are taken as such",
-        "arch": "the GPU that the program sees: sm_100a (B200) or sm_90a (H200)",
+        "arch": ARCH,
         "nvcc_flags": "more flags for nvcc, as one word: --nvcc-flags='-Iinclude -DN=64'",
-        "schedules": "schedules of each launch",
+        "schedules": "schedules of each launch; default: 4",
         "seed": "seed of the schedules",
         "observe": "memory, races, init, sync; default: all",
         "kernel": "observe the kernels that this regular expression finds; others are run once",
@@ -47,7 +52,7 @@ if TYPE_CHECKING:
 def run(
     file: str,
     also: list[str],
-    arch: str = "sm_100a",
+    arch: str = "",
     nvcc_flags: str = "",
     schedules: str = "4",
     seed: str = "0",
@@ -90,7 +95,7 @@ def run(
         "file": "a source as prog.cu, or an executable; what stands behind -- are its arguments",
         "also": "another source of the program; words after the first are taken as such",
         "out": "the new folder; default: STEM-launches, here",
-        "arch": "the GPU that the program sees: sm_100a (B200) or sm_90a (H200)",
+        "arch": ARCH,
         "nvcc_flags": "more flags for nvcc, as one word: --nvcc-flags='-Iinclude -DN=64'",
         "kernel": "record launches of the kernels that this regular expression finds; default: all",
         "launch": "record only the launches of these numbers, as 1,3",
@@ -108,7 +113,7 @@ def record(
     file: str,
     also: list[str],
     out: str = "",
-    arch: str = "sm_100a",
+    arch: str = "",
     nvcc_flags: str = "",
     kernel: str = "",
     launch: str = "",

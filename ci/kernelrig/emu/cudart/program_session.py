@@ -284,7 +284,9 @@ class _Session:
         )  # fmt: skip
         self.launches.append(ran)
         if ran.wall_s >= LONG_LAUNCH_S:
-            self._say(f"launch {number}, {ran.kernel}: {ran.wall_s:.0f} s of emulation")
+            self._say(
+                f"launch {number}, {ran.kernel}: {ran.wall_s:.0f} s, of all schedules together"
+            )
         size = len(ran.printed).to_bytes(4, "little")
         return ran.error, size + ran.printed + ran.complained
 

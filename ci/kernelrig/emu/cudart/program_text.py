@@ -100,9 +100,11 @@ def _not_established(ran: ProgramRun, observed: int) -> list[str]:
 
 def _unlaunched(ran: ProgramRun) -> str:
     """Say why no launch was observed, as far as it is known."""
-    if ran.launches or not ran.exit_code:
-        return "observed" if ran.launches else "launched"
-    return "launched before its end (what a program takes as arguments stands behind --)"
+    if ran.launches:
+        names = dict.fromkeys(launch.kernel for launch in ran.launches)
+        return f"observed; launched were {_listed([*names])}"
+    before = "launched" if not ran.exit_code else "launched before its end"
+    return f"{before} (what a program takes as arguments stands behind --)"
 
 
 def _counted(launches: int) -> str:
@@ -118,7 +120,7 @@ def _ending(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _listed(numbers: Sequence[object]) -> str:
     shown_numbers = ", ".join(map(str, numbers[:SHOWN_NUMBERS]))
     left = len(numbers) - SHOWN_NUMBERS
     return shown_numbers + (f" and {left} more" if left > 0 else "")

@@ -39,17 +39,17 @@ def test_a_dry_run_prints_the_plan_and_touches_no_host(
     words = (*run_words("waits", "quick"), "--only", "again", "--dry-run")
     head = (
         "plan quick on host (ssh, device gpu, sm_90a)\n"
+        "minutes: unknown, no earlier run there asked the same\n"
         " 1 build: build, judged here from the sources\n"
         " 2 preflight: preflight, judged here from the probe\n"
-        " 3 again: checksum, needs preflight; at most output 1 MB, disk 8 MB\n"
+        " 3 again: exit status, needs preflight; at most output 1 MB, disk 8 MB\n"
     )
-    unknown = "minutes: unknown, no earlier run there asked the same\n"
     store = project.root / "artifacts/builds"
     shared = store.readlink()
     store.unlink()
     answer = project.invoke(*words)
     assert (answer.exit_code, answer.sentences) == (0, [])
-    assert answer.stdout == f"{head}commands: shown once everything is built\n{unknown}"
+    assert answer.stdout == f"{head}commands: shown once everything is built\n"
     assert not store.exists()  # nothing was compiled
 
     store.symlink_to(shared)
@@ -58,7 +58,7 @@ def test_a_dry_run_prints_the_plan_and_touches_no_host(
     assert (answer.exit_code, answer.sentences) == (0, [])
     assert answer.stdout == (
         f"{head}     program (3 s): ../../build/cpu_program"
-        f" --say before --wait-for ../../../../go --say after\n{unknown}"
+        f" --say before --wait-for ../../../../go --say after\n"
     )
     assert not host.workdir.exists()
     assert project.runs() == []

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kernelrig.errors import BuildError, RemoteError
 from kernelrig.model import Command, Plan, Stage, StageJob, StageKind
 from kernelrig.report.console import describe_error, render_plan
@@ -21,7 +23,7 @@ def test_the_plan_shows_every_command_as_a_shell_would_take_it() -> None:
         Command("golden", argv, 7.5, env={"B": "2", "A": "1 2"}),
     )
     job = StageJob("smoke", StageKind.CHECKSUM, commands, output_bytes=3 << 19)
-    assert render_plan(plan, [job], runs.H200, {}) == (
+    assert render_plan(plan, [job], runs.KERNEL, runs.H200, {}) == (
         "plan default on h200 (embedded, device gpu, sm_90a)\n"
         " 1 preflight: preflight, judged here from the probe\n"
         " 2 smoke: checksum, needs preflight; at most output 1.5 MB, disk 1024 MB\n"
@@ -33,7 +35,7 @@ def test_the_plan_shows_every_command_as_a_shell_would_take_it() -> None:
 
 def test_before_a_build_the_plan_shows_its_stages_alone() -> None:
     stage = Stage("smoke", StageKind.CHECKSUM, output_mb=1, disk_mb=8)
-    assert render_plan(Plan("default", (stage,)), None, runs.H200, {}) == (
+    assert render_plan(Plan("default", (stage,)), None, runs.KERNEL, runs.H200, {}) == (
         "plan default on h200 (embedded, device gpu, sm_90a)\n"
         " 1 smoke: checksum; at most output 1 MB, disk 8 MB\n"
         "commands: shown once everything is built\n"
@@ -44,11 +46,23 @@ def test_the_plan_shows_a_stages_own_variant_and_what_will_not_run_and_why() -> 
     stage = Stage("tmem-guard", StageKind.CHECKSUM, needs=("smoke",), variant="guard")
     job = StageJob("tmem-guard", StageKind.CHECKSUM, ())
     why = {"tmem-guard": "patch_embed has no variant guard for sm_90a; it is for sm_100a"}
-    assert render_plan(Plan("blackwell", (stage,)), [job], runs.H200, why) == (
+    assert render_plan(Plan("blackwell", (stage,)), [job], runs.KERNEL, runs.H200, why) == (
         "plan blackwell on h200 (embedded, device gpu, sm_90a)\n"
         " 1 tmem-guard: checksum of variant guard, needs smoke;"
         " at most output 64 MB, disk 1024 MB\n"
         "     skipped: patch_embed has no variant guard for sm_90a; it is for sm_100a\n"
+    )
+
+
+def test_minutes_and_price_stand_before_the_commands_which_may_fill_the_screen() -> None:
+    stage = Stage("smoke", StageKind.CHECKSUM, output_mb=1, disk_mb=8)
+    plain, budget = replace(runs.KERNEL, level=0), "minutes: unknown\nlimit: 5 min\n"
+    assert render_plan(Plan("default", (stage,)), None, plain, runs.H200, {}, budget) == (
+        "plan default on h200 (embedded, device gpu, sm_90a)\n"
+        "minutes: unknown\n"
+        "limit: 5 min\n"
+        " 1 smoke: exit status; at most output 1 MB, disk 8 MB\n"
+        "commands: shown once everything is built\n"
     )
 
 
@@ -75,3 +89,14 @@ def test_a_failed_build_ends_with_its_first_error_and_names_the_log() -> None:
         f"next: {hint}",
     ]
     assert len(lines) == 15
+
+
+def test_without_a_run_a_long_output_is_cut_and_the_command_prints_it_again() -> None:
+    many = [f"ptxas x.ptx, line {n}; error   : Instruction 'tcgen05.ld'" for n in range(60)]
+    error = BuildError("x.cu does not compile", details="\n".join([*many, "command: nvcc x.cu"]))
+    assert describe_error(error).split("\n")[23:] == [
+        many[23],
+        "... 36 more lines, which this command prints again",
+        "command: nvcc x.cu",
+        "x.cu does not compile",
+    ]

@@ -120,7 +120,7 @@ WRONG = replace(
                 runs.PASS,
                 remote=replace(runs.H200, device=DeviceKind.EMULATOR),
             ),
-            "choose a GPU of remotes.yaml, then"
+            "choose a host with a GPU (remote-add adds one), then"
             " ci/invoke remote-test --kernel patch_embed --remote NAME",
         ),
         (runs.run(runs.PREFLIGHT, runs.MEMCHECK), f"ci/invoke remote-test {H200}"),

@@ -105,7 +105,8 @@ def _after_pass(run: Run) -> NextStep:
         return NextStep(_command("remote-test", words))
     if run.kernel.cuda and run.remote.device is DeviceKind.EMULATOR:
         return NextStep(
-            f"{_command('remote-test', words)} --remote NAME", "choose a GPU of remotes.yaml"
+            f"{_command('remote-test', words)} --remote NAME",
+            "choose a host with a GPU (remote-add adds one)",
         )
     there = ["--remote", run.remote.name, *words]
     kinds = {s.kind for s in run.plan.stages}
@@ -211,9 +212,9 @@ def _narrowest(run: Run, entry: Entry) -> str:
         words += ["--tunables"] if tunables else ["--variant", stage.variant or run.variant]
         return _command("check", words)
     there = ["--remote", run.remote.name, *words, *_variant(run)]
-    if stage.kind is StageKind.PROFILE:
+    if StageKind.PROFILE in {stage.kind, *(s.kind for s in run.plan.stages)}:
         return _command("profile", there)
-    there += ["--plan", run.plan.name] if run.plan.name not in ("default", "profile") else []
+    there += ["--plan", run.plan.name] if run.plan.name != "default" else []
     # After preflight nothing was run: all of the plan is still to do.
     only = [] if stage.kind is StageKind.PREFLIGHT else ["--only", stage.name]
     return _command("remote-test", [*there, *only])

@@ -40,8 +40,8 @@ def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
             profiling=p.profiling,
         )
     skipped = _skipped(p, directory)
-    plan = report.render_plan(p.plan, jobs, remote, skipped)
-    return plan + render_budget(directory, p.remote, skipped)
+    budget = render_budget(directory, p.remote, skipped)
+    return report.render_plan(p.plan, jobs, p.kernel, remote, skipped, budget)
 
 
 def expected_minutes(root: Path, p: RunSpec) -> Expected:

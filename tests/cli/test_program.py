@@ -34,7 +34,9 @@ def run(*words: str) -> int:
     [
         ("biuld", "unknown task 'biuld'; did you mean 'build'?"),
         ("remote-tset", "unknown task 'remote-tset'; did you mean 'remote-test'?"),
-        ("xyzzy", "unknown task 'xyzzy'; `--list` names all"),
+        ("xyzzy", "unknown task 'xyzzy'; `ci/invoke --list` names all"),
+        ("watch prog.cu", "watch takes no file, and 'prog.cu' is no task; see `ci/invoke watch"
+         " --help`; a program without a project: `ci/invoke run FILE`"),
         ("--help biuld", "unknown task 'biuld'; did you mean 'build'?"),
         ("build --kernal x", "unknown flag '--kernal' of build; did you mean '--kernel'?"),
         ("clean --dais 3", "unknown flag '--dais' of clean; did you mean '--days'?"),

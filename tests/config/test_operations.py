@@ -108,8 +108,7 @@ def test_the_reference_is_part_of_the_record(scan: Project) -> None:
         ("      n:", "      x:", ["13: 'x' is an input and an output"]),
         ("      n:", "      workspace:", [
             "13: 'workspace' cannot name a tensor; use letters, digits and '_', not 'workspace'"]),
-        ("scan.py", "scan2.py", ["14: 'scan2.py' in kernel/ cannot be read: No such file or "
-                                 "directory"]),
+        ("scan.py", "scan2.py", ["14: no file 'scan2.py' in kernel/; did you mean 'scan.py'?"]),
         ("scan.py", "../../x.py", ["14: '../../x.py' is no file of this project: no commit says "
                                    "what was compared with"]),
         ("    reference: scan.py\n", "", [

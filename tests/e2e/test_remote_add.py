@@ -28,7 +28,8 @@ def test_a_host_is_pinned_by_its_fingerprint_used_and_pruned(
     assert (added.exit_code, added.sentences) == (0, [])
     assert added.progress == [f"host key of {host.address}: {key}"]
     assert added.stdout == (
-        "remotes.local.yaml: remote 'rented' written; try `ci/invoke remote-test --remote rented`\n"
+        "remotes.local.yaml: remote 'rented' written;"
+        " is it worth its price? `ci/invoke doctor --remote rented`\n"
     )
     assert config.load_remotes(project.root)["rented"].host_key == host.sshd.host_key
 

@@ -39,6 +39,12 @@ _MORE_WORDS = {
     **{"record": "--also", "run": "--also"},
 }
 """The tasks that take more words than they need, and the flag that takes those after the last."""
+_FIRST_STEPS = (
+    ("run prog.cu -- ARGUMENTS", "find the faults of a CUDA program, without a GPU and a project"),
+    ("init prog.cu", "make a project of it; then remote-test, watch, build, check"),
+    ("new NAME --template operation", "a function of tensors, compared with a reference in NumPy"),
+    ("remote-add NAME USER@HOST:PORT", "a host with a GPU; then doctor and remote-test --remote"),
+)
 _TAKE_REST = ("run", "record")
 """The tasks that take words behind `--`."""
 
@@ -171,7 +177,13 @@ class KernelrigProgram(Program):
 
     def no_tasks_given(self) -> None:
         self.list_tasks()
+        self._print_first_steps()
         raise Exit
+
+    def _print_first_steps(self) -> None:
+        """Below the tasks, whose list is longer than a screen."""
+        sys.stdout.write("To begin with:\n\n")
+        self.print_columns([(f"{self.binary} {words}", text) for words, text in _FIRST_STEPS])
 
     def list_tasks(self) -> None:
         if self.args.json.value:
@@ -195,6 +207,7 @@ class KernelrigProgram(Program):
         sys.stdout.write(f"Usage: {self.binary} [--options] TASK [--flags]\n\nOptions:\n\n")
         self.print_columns(self.options.help_tuples())
         self.list_tasks()
+        self._print_first_steps()
 
 
 def run_command() -> None:

@@ -13,6 +13,7 @@ from kernelrig.errors import ConfigError
 
 LONGEST_WORD = 4096
 LONGEST_NAME = 255
+SOURCES = (".cu", ".cpp", ".cc", ".yaml", ".ptx")
 """Bytes of a path and of a name in it, as Linux allows them."""
 
 
@@ -78,7 +79,12 @@ def usage_error(
             return _unknown_flag(word, task, [*tasks.get(task, ()), *options])
         if misused := _misused_flag(word, words):
             return misused
-        return _unknown("task", word, tasks, "`--list` names all")
+        if task and (word.endswith(SOURCES) or os.sep in word):
+            return ConfigError(
+                f"{task} takes no file, and '{word}' is no task",
+                f"see `invoke {task} --help`; a program without a project: `invoke run FILE`",
+            )
+        return _unknown("task", word, tasks, "`invoke --list` names all")
     if found := re.fullmatch(r"'(.*)' did not receive required positional arguments: (.*)", said):
         names = " and ".join(name.strip("'").upper() for name in found[2].split(", "))
         # An alias is what was typed, and not the task that Invoke knows.

@@ -106,8 +106,11 @@ def load_plan(root: Path, name: str) -> Plan:
     found = {p.stem: p for d in (OWN_PLANS, root / "ci/plans") for p in d.glob("*.yaml")}
     found = {stem: path for stem, path in found.items() if not stem.startswith("profile-")}
     if name not in found:
-        known = sorted(found)
-        raise ConfigError(f"unknown plan '{name}'; plans: {', '.join(known)}{nearest(name, known)}")
+        known, near = sorted(found), nearest(name, found)
+        raise ConfigError(
+            f"unknown plan '{name}'; plans: {', '.join(known)}{near}",
+            "" if near else "one of your own is ci/plans/NAME.yaml",
+        )
     document = read_yaml(found[name], f"ci/plans/{name}.yaml")
     stages = document.value.get("stages") if isinstance(document.value, dict) else None
     raw = stages if isinstance(stages, list) else []

@@ -17,8 +17,9 @@ from kernelrig.errors import ConfigError
 from kernelrig.files.rundir import write_atomic
 from kernelrig.model import Remote, SlurmOptions
 
+_SCHEMA = "ci/kernelrig/schemas/remotes.schema.json"
+"""Where a checkout of kernelrig has it; other projects do not."""
 _NEW = """\
-# yaml-language-server: $schema=ci/kernelrig/schemas/remotes.schema.json
 # Remotes of this machine alone; git ignores this file. An entry here replaces the one of the same
 # name in remotes.yaml as a whole.
 schema: 2
@@ -47,7 +48,12 @@ def _add(root: Path, remote: Remote, *, replace: bool) -> Path:
         )
     require_addable(remote)
     path = root / LOCAL_REMOTES
-    document = read_yaml(path, LOCAL_REMOTES) if path.exists() else parse_yaml(_NEW, LOCAL_REMOTES)
+    if path.exists():
+        document = read_yaml(path, LOCAL_REMOTES)
+    else:
+        here = (root / _SCHEMA).is_file()
+        head = f"# yaml-language-server: $schema={_SCHEMA}\n" if here else ""
+        document = parse_yaml(head + _NEW, LOCAL_REMOTES)
     wanted = {**read_remotes(document), remote.name: remote}
     text = set_entry(document, remote)
     # The text was edited by lines: it is parsed again before anything is written.

@@ -8,7 +8,7 @@ from pathlib import Path
 from kernelrig.config.operation_sizes import MOST_NUMBER
 from kernelrig.files.record_names import is_identifier
 from kernelrig.files.regular_file import read_regular
-from kernelrig.files.validation import Complaint, Loc, unknown_key
+from kernelrig.files.validation import Complaint, Loc, nearest, unknown_key
 from kernelrig.model import Case, Kernel
 
 _KEYS = ("inputs", "outputs", "reference", "bytes_moved", "flop")
@@ -72,6 +72,9 @@ def _reference_text(folder: Path, name: str) -> tuple[str, str]:
         return "", f"'{name}' is no file of this project: no commit says what was compared with"
     try:
         text = read_regular(path, _MOST_BYTES).decode()
+    except FileNotFoundError:
+        near = nearest(name, (p.name for p in folder.iterdir()))
+        return "", f"no file '{name}' in {folder.name}/{near}"
     except (OSError, UnicodeDecodeError) as e:
         return "", f"'{name}' in {folder.name}/ cannot be read: {getattr(e, 'strerror', '') or e}"
     return (text, "") if text.strip() else ("", f"'{name}' is empty")

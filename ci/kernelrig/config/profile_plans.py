@@ -48,9 +48,10 @@ def load_profile_plans(root: Path, names: Sequence[str], chip: str) -> tuple[Pro
     found = _files(root)
     for name in names:
         if name not in found:
-            known = ", ".join(sorted(found))
+            known, near = ", ".join(sorted(found)), nearest(name, found)
+            own = f"one of your own is {KERNELS}/{PREFIX}NAME.yaml"
             raise ConfigError(
-                f"unknown profile plan '{name}'; plans: {known}{nearest(name, found)}"
+                f"unknown profile plan '{name}'; plans: {known}{near}", "" if near else own
             )
     catalogues = {c: load_catalogue(root, c) for c in sorted(CHIPS.values())}
     plans = [_load(found[name], name, catalogues) for name in names or sorted(found)]

@@ -44,7 +44,8 @@ def add_remote(
             gpu=gpu or known.gpu,
         )
     path = config.add_remote(root, remote, replace=replace_entry)
-    return f"{path.name}: remote '{name}' written; try `invoke remote-test --remote {name}`"
+    written = f"{path.name}: remote '{name}' written"
+    return f"{written}; is it worth its price? `invoke doctor --remote {name}`"
 
 
 def clean(root: Path, name: str, days: int) -> str:

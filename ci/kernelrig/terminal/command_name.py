@@ -9,7 +9,7 @@ from pathlib import Path
 # that name.
 _SCRIPT = Path(__file__).parents[2] / "invoke"
 COMMAND = "ci/invoke" if _SCRIPT.is_file() else "kernelrig"
-_TASK = re.compile(r"`invoke (?=[a-z])")
+_TASK = re.compile(r"`invoke (?=[a-z-])")
 
 
 def as_typed(text: str) -> str:

@@ -65,11 +65,8 @@ def init(program: list[str]) -> Reply:
     path = Path(program[0]) if program else None
     written = init_project(new_root(), path)
     text = "\n".join(f"wrote {name}" for name in written) or "everything is there already"
-    first = (
-        "`args` in kernel/kernels.yaml, as it reads argv, then "
-        if program_needs(path).arguments
-        else ""
-    )
+    argued = "write the program's arguments as `args` into kernel/kernels.yaml, then "
+    first = argued if program_needs(path).arguments else ""
     return Reply(f"{text}\nnext: {first}kernelrig remote-test")
 
 
@@ -85,8 +82,11 @@ def new(name: str, template: str = "plain") -> Reply:
     from kernelrig.config.new_kernel import add_kernel
 
     written = add_kernel(project_root(), name, template)
-    text = "\n".join(f"wrote {path}" for path in written)
-    return Reply(f"{text}\nnext: kernelrig remote-test --kernel {name}")
+    headers = [path for path in written if path.endswith(".cuh")]
+    lines = [f"wrote {path}" for path in written if path not in headers]
+    if headers:
+        lines.insert(-1, f"wrote {Path(headers[0]).parent}/, {len(headers)} headers")
+    return Reply("\n".join([*lines, f"next: kernelrig remote-test --kernel {name}"]))
 
 
 @command(

@@ -19,6 +19,7 @@ collect2: error: ld returned 1 exit status
 """
 NO_MAIN = "(.text+0x17): undefined reference to `main'\n"
 NO_HEADER = "prog.cu:3:10: fatal error: tiles/ring.cuh: No such file or directory\n"
+OF_WHEELS = "a.cuh:3:10: fatal error: nvtx3/nvToolsExt.h: No such file or directory\n"
 OWN = "prog.cudafe1.cpp:(.text+0x6): undefined reference to `current_size'\n"
 
 
@@ -30,6 +31,7 @@ OWN = "prog.cudafe1.cpp:(.text+0x6): undefined reference to `current_size'\n"
         (LINKED, "--nvcc-flags=-rdc=true", "nvcc_flags: [-rdc=true] in kernels.yaml"),
         (NO_LIBRARY, "", "libs: [cuda, curand] in kernels.yaml"),
         (NO_MAIN, "`kernelrig new NAME --template operation`", "a program has a `main`"),
+        (OF_WHEELS, "--nvcc-flags=-IFOLDER", "have nvtx3/nvToolsExt.h: extras: [nvtx] in kernels"),
         (NO_HEADER, "has tiles/ring.cuh: --nvcc-flags=-IFOLDER", "nvcc_flags: [-IFOLDER]"),
     ],
 )

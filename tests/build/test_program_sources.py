@@ -57,6 +57,7 @@ def test_a_header_that_nobody_has_is_named(tools: Toolchain, tmp_path: Path) -> 
         ("curand_kernel.h", "curand"),
         ("curand_mtgp32.h", "curand"),
         ("mine/curand.h", ""),
+        ("nvtx3/nvtx3.hpp", "nvtx"),
         ("a.h", ""),
     ],
 )

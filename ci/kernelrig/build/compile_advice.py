@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kernelrig.build.libraries import extra_of_header
 from kernelrig.findings.demangling import demangled
 
 _TARGET = re.compile(
@@ -53,7 +54,10 @@ def _advice(log: str, in_project: bool) -> Iterator[str]:
             "a program has a `main`; a kernel without one gets it by"
             " `kernelrig new NAME --template operation`, which compares it with NumPy"
         )
-    if header := missing_header(log):
+    header = missing_header(log)
+    if extra := extra_of_header(header) if in_project else "":
+        yield f"locked wheels have {header}: extras: [{extra}] {where}"
+    elif header:
         flag = "nvcc_flags: [-IFOLDER]" if in_project else "--nvcc-flags=-IFOLDER"
         yield f"name the folder that has {header}: {flag} {where}".rstrip()
 

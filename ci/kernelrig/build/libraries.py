@@ -22,7 +22,10 @@ from kernelrig.proc import run_process
 DRIVER = "cuda"
 EXTRAS = {"curand": "curand", "cublas": "cublas", "cublasLt": "cublas"}
 """The lock whose wheels have a library, by the name that the linker knows it by."""
-_HEADERS = (("curand", re.compile(r"curand\w*\.h")),)
+_HEADERS = (
+    ("curand", re.compile(r"curand\w*\.h")),
+    ("nvtx", re.compile(r"nvtx3/\S+|cuda_profiler_api\.h|cudaProfiler\.h")),
+)
 """The lock whose wheels have a header that the toolkit's lack."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+.-]*")
 _FUNCTION = re.compile(r"\bcu[A-Z][A-Za-z0-9_]*")

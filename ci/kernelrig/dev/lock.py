@@ -27,7 +27,7 @@ from kernelrig.proc import run_process
 
 PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
 """Each has a wheel of every package that it needs. The tests run on the first three."""
-TOOLS = ("cuda", "cublas", "cupti", "curand", "ncu", "charts", "sanitizer")
+TOOLS = ("cuda", "cublas", "cupti", "curand", "nvtx", "ncu", "charts", "sanitizer")
 """Extras that are complete as they are: a dependency of theirs is a part of another toolkit."""
 NEWEST_GLIBC = 39
 """Of the wheels' platform tags, manylinux_2_N: what Ubuntu 24.04 has."""

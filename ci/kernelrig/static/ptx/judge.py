@@ -98,11 +98,13 @@ class PtxRule:
             breaches = self._breaches(code)
         except TooManyPathsError as e:
             return not_judged(self.rule, str(e))
-        findings = [self._finding(code, b) for b in breaches if not b.warning]
+        # What the emulator only warns of fails no build either.
+        mild = self.isa.severity == "warning"
+        findings = [self._finding(code, b) for b in breaches if not (b.warning or mild)]
         count = len(code.all(self.sites.holds))
         said = f"{what}: {count} judged" + (f", {len(findings)} wrong" if findings else "")
         check = judged(self.rule, findings, said, {what: str(count)})
-        warnings = [f"{code.where(b.at)}: {b.how}" for b in breaches if b.warning]
+        warnings = [f"{code.where(b.at)}: {b.how}" for b in breaches if b.warning or mild]
         if not warnings:
             return check
         verdict = replace(check.verdict, summary=f"{said}; warning: {warnings[0]}")

@@ -135,3 +135,55 @@ def test_data_and_flag_in_one_word_need_no_order() -> None:
 @pytest.mark.parametrize("number", [0, 2])
 def test_of_a_spin_lock(parts: dict[str, str], found: list[tuple[str, str]], number: int) -> None:
     assert rules(LOCK.format(**parts), number, 3, 1) == found
+
+
+STEP = """
+mov.u32 %r0, %tid.x;
+mov.u32 %r1, data;
+mad.lo.u32 %r1, %r0, 4, %r1;
+st.{how}.shared.u32 [%r1], %r0;
+{sync}
+{read}
+setp.ge.u32 %p1, %r0, 16;
+@%p1 bra done;
+{read}
+add.u32 %r3, %r3, %r2;
+{sync}
+st.{how}.shared.u32 [%r1], %r3;
+done:
+"""
+"""A reduction of a warp: each lane stores, and reads what the lane 16 further stored."""
+
+NEIGHBOUR = "ld.{how}.shared.u32 %r2, [%r1+64]; ld.{how}.shared.u32 %r3, [%r1];"
+OWN = "ld.{how}.shared.u32 %r2, [%r1]; ld.{how}.shared.u32 %r3, [%r1];"
+WAITED = """
+mov.u32 %r3, 0;
+more: ld.{how}.shared.u32 %r2, [%r1+64];
+setp.gt.u32 %p3, %r2, 1000;
+@%p3 bra more;
+"""
+LANES = ("lanes-not-synchronised", "error")
+
+
+@pytest.mark.parametrize(
+    ("how", "sync", "read", "found"),
+    [
+        ("volatile", "", NEIGHBOUR, [LANES]),
+        ("relaxed.cta", "", NEIGHBOUR, [LANES]),
+        ("volatile", "bar.warp.sync 0xffffffff;", NEIGHBOUR, []),
+        ("volatile", "", OWN, []),
+        ("volatile", "", WAITED, []),
+    ],
+)
+def test_lanes_that_exchange_volatile_data_synchronise(
+    how: str, sync: str, read: str, found: list[tuple[str, str]]
+) -> None:
+    body = STEP.replace("{read}", read.replace("more", "first"), 1)
+    body = body.replace("{read}", read if read is not WAITED else "").format(how=how, sync=sync)
+    if sync:  # all lanes of the mask come
+        body = body.replace("@%p1 bra done;", "")
+    shared = ".shared .align 4 .b32 data[64];"
+    text = kernel_text(body, [], "sm_90", shared=shared)
+    kernel = bound_text(text, {}, Geometry((1, 1, 1), (32, 1, 1)))
+    one, _ = run_both(kernel, Schedule(0), (OBSERVERS["races"],), recorded=False)
+    assert sorted({(f.rule, f.severity) for f in one.findings}) == found

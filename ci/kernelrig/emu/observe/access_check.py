@@ -18,7 +18,7 @@ from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import Array, Mask
 from kernelrig.emu.observe.access_records import ATOMIC, LANE_BITS, AccessRecords
-from kernelrig.emu.observe.announced import announced
+from kernelrig.emu.observe.announced import announced, of_other_lanes
 from kernelrig.emu.observe.atomic_chains import AtomicChains
 from kernelrig.emu.observe.clocks import ALL, LEVELS, Warp, lanes_of
 from kernelrig.emu.observe.codes import ALL_LANES, codes_of, lanes_in
@@ -27,7 +27,7 @@ from kernelrig.emu.observe.order_check import Access, OrderCheck
 from kernelrig.emu.observe.readers import BITS, Where
 from kernelrig.emu.observe.regions import Regions
 from kernelrig.emu.observe.release_acquire import StrongAccess, StrongForm, Sync, in_turns
-from kernelrig.emu.observe.shadow import UNORDERED, Before, Region
+from kernelrig.emu.observe.shadow import UNORDERED, Before, Region, Wrong
 from kernelrig.emu.observe.tile_swizzles import TileSwizzles
 from kernelrig.emu.observe.unacquired import Hint
 
@@ -358,8 +358,14 @@ class AccessCheck(Hooks):
             if before is not None and any(each.of_one_value for each in reported):
                 assert not isinstance(granules, slice)
                 region.keep(granules, before, own, judge)
-        if self.stores and not access.write and access.level >= LEVELS["gpu"]:
-            self._check_announced(region, access, granules)
+        if not access.write and access.level and not access.operation:
+            codes = region.writes[granules]
+            lanes = of_other_lanes(records, access, codes, own, strict)
+            self._tell_unordered(region, access, granules, lanes, Hint.OF_A_WARP)
+            if self.stores and access.space == "global" and access.level >= LEVELS["gpu"]:
+                self.reports.relaxed_at = self.flags.get(access.cta, -1)
+                flagged = announced(records, access, codes)
+                self._tell_unordered(region, access, granules, flagged, Hint.ANNOUNCED)
         if watch:
             region.advised += len(watch)
             self.advised += len(watch)
@@ -370,14 +376,12 @@ class AccessCheck(Hooks):
                     self._count(region, 1)
                     self.reports.report_non_coherent(region, access, granules, code, False)
 
-    def _check_announced(self, region: Region, access: Access, granules: Where) -> None:
-        """Look at a strong read: strong accesses do not race, but may read what was before."""
-        if access.space != "global" or access.operation:
-            return
-        found = announced(self.records, access, region.writes[granules])
+    def _tell_unordered(
+        self, region: Region, access: Access, granules: Where, found: Wrong, hint: Hint
+    ) -> None:
+        """Report what a strong read may not have seen: it does not race with it."""
         if found:
-            self.reports.relaxed_at = self.flags.get(access.cta, -1)
-            reported = self.reports.report(region, access, granules, found, Hint.ANNOUNCED)
+            reported = self.reports.report(region, access, granules, found, hint)
             self._count(region, sum(each.counts for each in reported))
 
     def _count(self, region: Region, wrong: int) -> None:

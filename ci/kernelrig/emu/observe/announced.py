@@ -1,8 +1,14 @@
-"""Data that a flag announces, both of them strong (volatile or relaxed), with no fence between.
+"""Strong (volatile or relaxed) accesses that do not race, and that nothing orders where it matters.
 
-Strong accesses do not race (PTX ISA 8.7), and yet nothing orders these: who reads the flag, and
-then the data, may read data of before (8.8, 8.9). Found is a strong load of what another CTA stored
-strongly, before a strong write that the loading thread, or one that it is ordered behind, has read.
+Data that a flag announces, with no fence between. Strong accesses do not race (PTX ISA
+8.7), and yet nothing orders these: who reads the flag, and then the data, may read data of before
+(8.8, 8.9). Found is a strong load of what another CTA stored strongly, before a strong write that
+the loading thread, or one that it is ordered behind, has read.
+
+Lanes of a warp that exchange data by volatile memory, with no __syncwarp between: they were taken
+to run in step once, and are threads of their own. Found is a strong load of what another lane of
+the warp stored strongly.
+
 A load whose value decides how the loop around it goes on waits for that value itself.
 """
 
@@ -16,7 +22,7 @@ import numpy as np
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
 from kernelrig.emu.observe.clocks import FOLLOWED, LEVELS, SAME
-from kernelrig.emu.observe.order_check import Access, is_seen
+from kernelrig.emu.observe.order_check import Access, OrderCheck, is_seen
 from kernelrig.emu.observe.shadow import Wrong
 from kernelrig.ptx import Flow, Function, Instruction, control_flow, registers_in, results
 
@@ -28,6 +34,23 @@ def announced(records: AccessRecords, access: Access, codes: Array) -> Wrong:
         (code, element)
         for code, element in zip(found.tolist(), first.tolist(), strict=True)
         if code and _is_announced(records, access, code)
+    ]
+
+
+def of_other_lanes(
+    records: AccessRecords, access: Access, codes: Array, own: Array | int, strict: OrderCheck
+) -> Wrong:
+    """Return which last writes other lanes of the warp stored strongly, unordered."""
+    bad = strict(codes, own)
+    if bad is None:
+        return []
+    found, first = np.unique(codes[bad], return_index=True)
+    places = np.flatnonzero(bad)[first]
+    entries = [records.entries[code >> LANE_BITS] for code in found.tolist()]
+    return [
+        (int(code), int(place))
+        for code, place, entry in zip(found, places, entries, strict=True)
+        if entry.who is access.who and entry.write == 1 and entry.level
     ]
 
 

@@ -79,7 +79,7 @@ class Reports:
         reported = []
         given = hint
         now = Side(access.who, access.write, access.at, access.bits)
-        if hint is not None and hint & Hint.ANNOUNCED and self._polls(access.at):
+        if hint is not None and hint & (Hint.ANNOUNCED | Hint.OF_A_WARP) and self._polls(access.at):
             return []
         for code, element in wrong:
             before = self._side(code)
@@ -106,6 +106,8 @@ class Reports:
                 told, harmless = self._unacquired(now, hint)
                 rule = "acquire-fence-missing" if harmless else rule
                 how += told
+            elif hint & Hint.OF_A_WARP:
+                how += ": both are volatile or relaxed, and an older value may be read"
             elif hint & Hint.ANNOUNCED:
                 rule = "flag-without-fence"
                 how += (

@@ -30,6 +30,7 @@ class Hint(IntFlag):
     STALE = 1  # a weak read of a line that may lie in a cache, older than the write
     WAITED = 2  # a tcgen05.ld or st that was waited for, and its thread synchronised with
     FENCED_BEFORE = 4  # of these: with a fence::before_thread_sync behind the wait
+    OF_A_WARP = 16  # both are strong, of different lanes of a warp
     ANNOUNCED = 8  # both are strong, and a flag that this thread has read came behind the write
 
 

@@ -80,7 +80,8 @@ ALIGNED_BY_ONE_LANE = IsaRule(
     "no `.aligned` instruction, bar.sync among them, is executed where only one lane of a warp is",
     "all lanes of the warp must execute the same .aligned instruction: with one lane it is"
     " undefined, most often a hang",
-    "take it out of the elected lane's branch, or use the form without .aligned",
+    "put it where all lanes of the warp execute it, outside of the branch, or use the form without"
+    " .aligned",
     code="P008",
 )
 BYTES_NEVER_EXPECTED = IsaRule(

@@ -301,7 +301,7 @@ void Races::check_swizzle(const Region& region, const Access& access, int64_t fl
   if (!written || written == swizzle ||
       !swizzles_told_.insert({access.at, record.at, access.who->cta}).second)
     return;
-  tell(SWIZZLE, region, access, {code}, {granule}, false, swizzle, written);
+  tell(SWIZZLE, region, access, {code}, {granule}, 0, swizzle, written);
 }
 
 // Enters the access of an operation, if it is nothing special.
@@ -470,7 +470,10 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
     // by itself, it must not be forgotten.
     if (kept && answered.of_one_value) region.keep(where, before_, own, order);
   }
-  if (stores_ && !access.write && access.level >= LEVEL_GPU) check_announced(region, access, where);
+  if (!access.write && access.level && !access.operation) {
+    check_lanes(region, access, where, own, strict);
+    if (stores_ && access.level >= LEVEL_GPU) check_announced(region, access, where);
+  }
   if (!advice.empty()) {
     region.advised += int64_t(advice.size());
     advised_in_run_ += int64_t(advice.size());
@@ -547,17 +550,17 @@ int Races::hint_of(const Region& region, const Access& access, Code code, int32_
 
 Found Races::tell(int event, const Region& region, const Access& access,
                   const std::vector<Code>& codes, const std::vector<int32_t>& granules,
-                  bool announced, int swizzle, int written) {
+                  int hint, int swizzle, int written) {
   if (silent_) return {};
   current_ = &access;
   std::vector<int32_t> numbers, hints;
   if (event == CONFLICT) {
     for (size_t i = 0; i < codes.size(); ++i) {
-      hints.push_back(announced ? int(ANNOUNCED) : hint_of(region, access, codes[i], granules[i]));
+      hints.push_back(hint ? hint : hint_of(region, access, codes[i], granules[i]));
       numbers.push_back(alike(access, codes[i], hints.back()));
     }
   }
-  const auto& seen = announced ? flags_ : relaxed_;
+  const auto& seen = hint == ANNOUNCED ? flags_ : relaxed_;
   const auto relaxed = seen.find(access.who->cta);
   Found found{event,
                     access.space,
@@ -603,8 +606,33 @@ bool Races::is_announced(const Access& access, Code code) const {
   return followed && !ordered;
 }
 
+void Races::check_lanes(Region& region, const Access& access, Where where, Own own,
+                        const OrderCheck& strict) {
+  bad_.resize(where.count);
+  const std::vector<Code> written = [&] {
+    const Code* codes = Region::gather(region.writes(), where, codes_);
+    return std::vector<Code>(codes, codes + where.count);
+  }();
+  if (!strict.unordered(written.data(), where.count, own, bad_.data())) return;
+  std::map<Code, size_t> found;  // the first place of each
+  for (size_t i = 0; i < where.count; ++i) {
+    if (!bad_[i]) continue;
+    const Record& record = records_.of(written[i]);
+    if (record.who == access.who && record.write == 1 && record.level) found.try_emplace(written[i], i);
+  }
+  if (found.empty()) return;
+  std::vector<Code> codes;
+  std::vector<int32_t> granules;
+  for (const auto& [code, i] : found) {
+    codes.push_back(code);
+    granules.push_back(where.list ? taken_.place(i) : where.start + int32_t(i));
+  }
+  const Found answered = tell(CONFLICT, region, access, codes, granules, OF_A_WARP);
+  add_wrong(region, codes.size() - size_t(answered.warnings));
+}
+
 void Races::check_announced(Region& region, const Access& access, Where where) {
-  if (access.space != SPACE_GLOBAL || access.operation) return;
+  if (access.space != SPACE_GLOBAL) return;
   std::map<Code, int32_t> found;  // the first granule of each
   for (size_t i = 0; i < where.count; ++i) {
     const Code code = region.writes()[size_t(where[i])];
@@ -617,7 +645,7 @@ void Races::check_announced(Region& region, const Access& access, Where where) {
     codes.push_back(code);
     granules.push_back(granule);
   }
-  const Found answered = tell(CONFLICT, region, access, codes, granules, true);
+  const Found answered = tell(CONFLICT, region, access, codes, granules, ANNOUNCED);
   add_wrong(region, codes.size() - size_t(answered.warnings));
 }
 

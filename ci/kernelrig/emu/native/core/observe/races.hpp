@@ -31,7 +31,7 @@ enum Event : int { CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL
 // What is reported: `codes` that are not ordered before the access under way, and the granule of
 // each (of others than conflicts the first of the access). Conflicts that are alike but for the
 // names of their granules have one number in `alike`. Valid during the call.
-enum Hint : int { STALE = 1, WAITED = 2, FENCED_BEFORE = 4, ANNOUNCED = 8 };  // observe.unacquired.Hint
+enum Hint : int { STALE = 1, WAITED = 2, FENCED_BEFORE = 4, ANNOUNCED = 8, OF_A_WARP = 16 };  // observe.unacquired.Hint
 struct Found {
   int event, space, region;  // `region`: the number of its allocation or CTA
   int shift;                 // of the region
@@ -183,10 +183,13 @@ class Races {
   int hint_of(const Region& region, const Access& access, Code code, int32_t granule) const;
   // Returns what was answered.
   Found tell(int event, const Region& region, const Access& access, const std::vector<Code>& codes,
-             const std::vector<int32_t>& granules, bool announced = false, int swizzle = 0,
+             const std::vector<int32_t>& granules, int hint = 0, int swizzle = 0,
              int written = 0);
   // Strong reads of what a flag alone announced (observe.announced).
   void check_announced(Region& region, const Access& access, Where where);
+  // The same of other lanes of a warp.
+  void check_lanes(Region& region, const Access& access, Where where, Own own,
+                   const OrderCheck& strict);
   bool is_announced(const Access& access, Code code) const;
 
   Records records_;

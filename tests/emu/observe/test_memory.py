@@ -22,12 +22,17 @@ def _run(body: str) -> Result:
 def test_a_byte_read_as_read_only_may_not_be_written_before_or_after() -> None:
     read = "ld.global.nc.u32 %r1, [%rd1];\n"
     write = "st.global.u32 [%rd1], %r190;\n"
-    for body in (read + write, write + read):
+    for body, severity, words in (
+        (read + write, "warning", "a + 0x0 was read by ld.global.nc, for data that the grid never"),
+        (
+            write + read,
+            "error",
+            "a + 0x0 was written by the same grid, and is read by ld.global.nc",
+        ),
+    ):
         (found,) = _run(places(a=4) + body).findings
-        assert (found.kind, found.count) == ("race", 32)
-        assert found.message.startswith(
-            "a + 0x0 is read by ld.global.nc and written by the same grid"
-        )
+        assert (found.kind, found.count, found.severity) == ("race", 32, severity)
+        assert found.message.startswith(words)
 
 
 def test_bytes_next_to_those_read_may_be_written() -> None:

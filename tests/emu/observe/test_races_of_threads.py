@@ -453,7 +453,6 @@ def non_coherent(play: Play, warp: int) -> None:
 def test_what_is_loaded_as_read_only_is_not_written_by_the_grid() -> None:
     play = Play()
     non_coherent(play, 0)
-    play.sync(0, 1)
     play.store((1, 0), 0, space="global")
     assert play.kinds == ["race"]
     assert ".nc" in play.messages[0]

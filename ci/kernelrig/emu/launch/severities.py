@@ -40,6 +40,7 @@ SHOWN_BY_HARDWARE: Mapping[str, Shows] = {
     "refill-without-proxy-fence": "no",
     "commit-to-an-exited-cta": "no",
     "sparse-metadata-of-zeros": "no",
+    "non-coherent-load-before-write": "no",
 }
 """What is known; of any other rule it is unknown."""
 

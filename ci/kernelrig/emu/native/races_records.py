@@ -22,6 +22,7 @@ from kernelrig.emu.observe.unacquired import Hint
 from kernelrig.errors import CiError
 
 CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL, SWIZZLE = range(6)
+WROTE_BEHIND_NON_COHERENT = 6
 SPACES = ("global", "shared", "local", "tensor")
 
 
@@ -243,7 +244,11 @@ class NativeReports:
             )
             return
         reads = found.event == READ_NON_COHERENT
-        self._reports.report_non_coherent(region, access, granules, codes[0], reads)
+        told = self._reports.report_non_coherent(
+            region, access, granules, codes[0], reads,
+            ordered=found.event == WROTE_BEHIND_NON_COHERENT,
+        )  # fmt: skip
+        found.warnings = int(not told.counts)
 
     def _conflicts(self, machine: Machine, found: Found) -> None:
         """Report conflicts; of those that are known by what the core says of them, only count."""

@@ -21,7 +21,7 @@ from kernelrig.emu.observe.access_records import ATOMIC, LANE_BITS, AccessRecord
 from kernelrig.emu.observe.announced import announced, of_other_lanes
 from kernelrig.emu.observe.atomic_chains import AtomicChains
 from kernelrig.emu.observe.clocks import ALL, LEVELS, Warp, lanes_of
-from kernelrig.emu.observe.codes import ALL_LANES, codes_of, lanes_in
+from kernelrig.emu.observe.codes import ALL_LANES, codes_of, lanes_in, note_non_coherent
 from kernelrig.emu.observe.conflicts import Reports
 from kernelrig.emu.observe.order_check import Access, OrderCheck
 from kernelrig.emu.observe.readers import BITS, Where
@@ -235,7 +235,7 @@ class AccessCheck(Hooks):
             access = Access(who, who.cluster.nothing, {}, "global", size, False, 0, 0, bits)
             granules, codes, own = codes_of(region, access, record, flat, lanes)
             if non_coherent:
-                _note_non_coherent(region, granules, codes)
+                note_non_coherent(region, granules, codes)
             else:
                 region.note_read(granules, codes, own + who.column * (own >= 0), UNORDERED)
 
@@ -246,7 +246,7 @@ class AccessCheck(Hooks):
             if code:
                 self._count(region, 1)
                 self.reports.report_non_coherent(region, access, granules, code, True)
-        _note_non_coherent(region, granules, codes)
+        note_non_coherent(region, granules, codes)
 
     # Operations.
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
@@ -371,10 +371,15 @@ class AccessCheck(Hooks):
             self.advised += len(watch)
             self.reports.advise(access, watch)
         if access.write and region.non_coherent is not None:
-            for code in np.unique(region.non_coherent[granules]).tolist():
+            loads = region.non_coherent[granules]
+            bad = strict(loads, own)
+            wrong_ones = set() if bad is None else set(loads[bad].tolist())
+            for code in np.unique(loads).tolist():
                 if code:
-                    self._count(region, 1)
-                    self.reports.report_non_coherent(region, access, granules, code, False)
+                    told = self.reports.report_non_coherent(
+                        region, access, granules, code, False, ordered=code not in wrong_ones
+                    )
+                    self._count(region, int(told.counts))
 
     def _tell_unordered(
         self, region: Region, access: Access, granules: Where, found: Wrong, hint: Hint
@@ -391,9 +396,3 @@ class AccessCheck(Hooks):
 
 def _is_enough(of_region: int, of_run: int) -> bool:
     return of_region > (0 if of_run > MOST_IN_RUN else MOST_WRONG)
-
-
-def _note_non_coherent(region: Region, granules: Array, codes: Array) -> None:
-    if region.non_coherent is None:
-        region.non_coherent = np.zeros_like(region.writes)
-    region.non_coherent[granules] = codes

@@ -59,3 +59,10 @@ def _merged(
 
 def _several(granules: Array) -> Array:
     return np.full(len(granules), -1, np.int32)
+
+
+def note_non_coherent(region: Region, granules: Array, codes: Array) -> None:
+    """Remember reads by ld.global.nc."""
+    if region.non_coherent is None:
+        region.non_coherent = np.zeros_like(region.writes)
+    region.non_coherent[granules] = codes

@@ -182,9 +182,18 @@ class Reports:
         )
 
     def report_non_coherent(
-        self, region: Region, access: Access, granules: Where, code: int, reads: bool
-    ) -> None:
-        """Report ld.global.nc of what the grid writes; `reads`: this access is the load."""
+        self,
+        region: Region,
+        access: Access,
+        granules: Where,
+        code: int,
+        reads: bool,
+        *,
+        ordered: bool = False,
+    ) -> Reported:
+        """Report ld.global.nc of what the grid writes; `reads`: this access is the load. `ordered`:
+        the load comes before this write.
+        """
         before = self._side(code)
         now = Side(access.who, access.write, access.at, access.bits)
         granule = _number(granules, 0)
@@ -198,7 +207,8 @@ class Reports:
                 f" {which} is ld.global.nc, for data that the grid never writes"
             )
 
-        self._report("race", access, before, "non-coherent-load", name, text)
+        rule = "non-coherent-load-before-write" if ordered else "non-coherent-load"
+        return self._report("race", access, before, rule, name, text)
 
     def report_swizzle(
         self,

@@ -69,8 +69,8 @@ class MemoryUse(Hooks):
             if broken.any():
                 wrong = np.zeros_like(lanes)
                 wrong[lanes] = broken
-                text, context = self._broken(batch.machine, int(starts[broken][0]))
-                batch.report("race", text, wrong, same="nc", context=context)
+                text, context = _written(batch.machine, int(starts[broken][0]))
+                batch.report("race", text, wrong, same="nc before", context=context)
             mark(self.non_coherent, starts, size, _WROTE)
 
     def read_non_coherent(self, batch: WarpBatch, mask: Mask, index: Array, size: int) -> None:
@@ -82,7 +82,7 @@ class MemoryUse(Hooks):
         if broken.any():
             wrong = np.zeros_like(lanes)
             wrong[lanes] = broken
-            text, context = self._broken(batch.machine, int(starts[broken][0]))
+            text, context = _read_again(batch.machine, int(starts[broken][0]))
             batch.report("race", text, wrong, same="nc", context=context)
         mark(self.non_coherent, starts, size, _NON_COHERENT)
 
@@ -93,17 +93,9 @@ class MemoryUse(Hooks):
             return
         broken = any_marked(self.non_coherent, starts, size, _NON_COHERENT)
         if broken.any():
-            text, context = self._broken(op.machine, int(starts[broken][0]))
-            op.machine.report_op(op, "race", text, same="nc", context=context)
+            text, context = _written(op.machine, int(starts[broken][0]))
+            op.machine.report_op(op, "race", text, same="nc before", context=context)
         mark(self.non_coherent, starts, size, _WROTE)
-
-    @staticmethod
-    def _broken(machine: Machine, flat: int) -> tuple[str, Context]:
-        text = (
-            f"{name_of(machine.memory, 'global', flat)} is read by ld.global.nc and written by the"
-            " same grid: such a load may return any value it ever held, whatever the order"
-        )
-        return text, Context("non-coherent-load", (object_of(machine.memory, "global", flat),))
 
     def _spare_barriers(
         self, batch: WarpBatch, lanes: NDArray[np.bool_], index: Array, size: int, write: bool
@@ -161,3 +153,24 @@ def bank_conflicts(index: Array, size: int, lanes: NDArray[np.bool_]) -> int:
     hits = np.bincount(group * banks + words[group, column] % banks, minlength=len(words) * banks)
     most = hits.reshape(-1, banks).max(axis=1)
     return int((most[most > 0] - 1).sum())
+
+
+def _read_again(machine: Machine, flat: int) -> tuple[str, Context]:
+    """Return what is said of an ld.global.nc of what the grid has written."""
+    text = (
+        f"{name_of(machine.memory, 'global', flat)} was written by the same grid, and is read by"
+        " ld.global.nc: such a load may return any value it ever held, whatever the order"
+    )
+    return text, Context("non-coherent-load", (object_of(machine.memory, "global", flat),))
+
+
+def _written(machine: Machine, flat: int) -> tuple[str, Context]:
+    """Return what is said of a write behind an ld.global.nc: whether it is ordered behind it, the
+    race detector knows.
+    """
+    text = (
+        f"{name_of(machine.memory, 'global', flat)} was read by ld.global.nc, for data that the"
+        " grid never writes, and is written"
+    )
+    rule = "non-coherent-load-before-write"
+    return text, Context(rule, (object_of(machine.memory, "global", flat),))

@@ -176,6 +176,16 @@ ORDER_RULES = (
         "load it without .nc: no __ldg, no const __restrict__",
     ),
     IsaRule(
+        "non-coherent-load-before-write",
+        "9.7.9.9",
+        "ld.global.nc reads what the grid never writes, not even later",
+        "such loads are for data that stay as they are while the grid runs. Kernels that work in"
+        " place read their elements so where a pointer is const __restrict__ and given twice; no"
+        " hardware is known to show it where each read is ordered before the write",
+        "load it without .nc: no __ldg, no const __restrict__",
+        severity="warning",
+    ),
+    IsaRule(
         "async-proxy-across-ctas",
         "8.9.5",
         "operations of the async proxy of several CTAs are ordered by their own mbarrier or group",

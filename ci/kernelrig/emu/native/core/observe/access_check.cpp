@@ -480,12 +480,18 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
     tell(ADVICE, region, access, {advice.begin(), advice.end()}, {});
   }
   if (!access.write || !region.non_coherent.size()) return;
-  std::set<Code> read;
+  std::vector<Code> loads(where.count);
+  for (size_t i = 0; i < where.count; ++i) loads[i] = region.non_coherent[where[i]];
+  bad_.assign(where.count, 0);
+  if (!strict.unordered(loads.data(), where.count, own, bad_.data()))
+    std::fill(bad_.begin(), bad_.end(), uint8_t(0));
+  std::map<Code, bool> read;  // and whether one of its lanes is not ordered before
   for (size_t i = 0; i < where.count; ++i)
-    if (const Code code = region.non_coherent[where[i]]) read.insert(code);
-  for (const Code code : read) {
-    add_wrong(region, 1);
-    tell(WROTE_NON_COHERENT, region, access, {code}, {place(0)});
+    if (loads[i]) read[loads[i]] |= bad_[i] != 0;
+  for (const auto& [code, unordered] : read) {
+    const Found answered = tell(unordered ? WROTE_NON_COHERENT : WROTE_BEHIND_NON_COHERENT, region,
+                                access, {code}, {place(0)});
+    add_wrong(region, size_t(1 - answered.warnings));
   }
 }
 

@@ -26,7 +26,8 @@ constexpr size_t MOST_INSTANCES = 1024;
 constexpr size_t MOST_APART = 8;  // lanes that share a place
 
 // FULL: there are no numbers left for further records; what follows is not looked at.
-enum Event : int { CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL, SWIZZLE };
+enum Event : int { CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL, SWIZZLE,
+  WROTE_BEHIND_NON_COHERENT };
 
 // What is reported: `codes` that are not ordered before the access under way, and the granule of
 // each (of others than conflicts the first of the access). Conflicts that are alike but for the

@@ -7,11 +7,13 @@ Python step leave their traces in the same place, but for the counts, which `set
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.machine.machine_state import Machine
+from kernelrig.emu.machine.region_names import SharedRegion
 from kernelrig.emu.machine.state_spaces import Memory
 from kernelrig.emu.native.core_observer import CoreObserver, each_of
 from kernelrig.emu.native.observers import (
@@ -61,6 +63,7 @@ class MemoryTable(ctypes.Structure):
         ("init", ctypes.c_int64),
         ("last_writer", ctypes.c_void_p),
         ("copied", ctypes.c_void_p),
+        ("arrays", ctypes.c_void_p),
         ("races", ctypes.c_void_p),
         ("publication", ctypes.c_void_p),
         ("python_listens", ctypes.c_int64),
@@ -109,6 +112,8 @@ class NativeMemory:
         for observer in each_of(hooks):
             if type(observer) is MemoryUse:
                 self._point("counts", self.counts)
+                if observer.arrays:
+                    self._point("arrays", _places(self.machine, observer.arrays))
                 if observer.non_coherent is not None:
                     self._point("non_coherent", observer.non_coherent)
             elif type(observer) is Init:
@@ -135,3 +140,11 @@ class NativeMemory:
         assert array.flags.c_contiguous
         self._kept[name] = array
         setattr(self.table, name, array.ctypes.data)
+
+
+def _places(machine: Machine, arrays: Mapping[int, SharedRegion]) -> NDArray[np.int32]:
+    """Return where the array of each instruction begins and ends; 0 to 0 for none."""
+    found = np.zeros((len(machine.program.function.instructions), 2), np.int32)
+    for at, array in arrays.items():
+        found[at] = array.start, array.end
+    return found

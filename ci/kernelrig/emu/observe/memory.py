@@ -6,6 +6,8 @@ bounds has no meaning that could be executed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,9 +17,12 @@ from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.machine.region_names import SharedRegion
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 from kernelrig.emu.observe.marks import any_marked, mark
+from kernelrig.emu.observe.shared_arrays import arrays_of
+from kernelrig.findings.demangling import demangled
 
 BANKS = 32
 BANK_BYTES = 4
@@ -38,12 +43,14 @@ class MemoryUse(Hooks):
         )
         self.live: tuple[int, ...] = ()  # mbarriers, and where they begin and end in their CTAs
         self.span = (0, 0)
+        self.arrays: Mapping[int, SharedRegion] = {}
 
     def started(self, machine: Machine) -> None:
         machine.part(Barriers)  # made here, whichever access is first
         code = machine.program.function.instructions
         if self.non_coherent is None and any(i.opcode == "ld" and "nc" in i.flags for i in code):
             self.non_coherent = np.zeros(len(machine.memory.global_), np.uint8)
+        self.arrays = arrays_of(machine.program.function, machine.memory.names)
 
     def accessed(
         self,
@@ -63,6 +70,7 @@ class MemoryUse(Hooks):
         if space == "shared":
             _count(batch.machine, "bank_conflicts", bank_conflicts(index, size, lanes))
             self._spare_barriers(batch, lanes, index, size, write)
+            self._stay_inside(batch, lanes, index, size, write)
         elif space == "global" and write and self.non_coherent is not None:
             starts = np.broadcast_to(index, lanes.shape)[lanes]
             broken = any_marked(self.non_coherent, starts, size, _NON_COHERENT)
@@ -96,6 +104,28 @@ class MemoryUse(Hooks):
             text, context = _written(op.machine, int(starts[broken][0]))
             op.machine.report_op(op, "race", text, same="nc before", context=context)
         mark(self.non_coherent, starts, size, _WROTE)
+
+    def _stay_inside(
+        self, batch: WarpBatch, lanes: NDArray[np.bool_], index: Array, size: int, write: bool
+    ) -> None:
+        """Report accesses to another array than the one whose address they are computed from."""
+        array = self.arrays.get(batch.at)
+        if array is None:
+            return
+        offset = np.broadcast_to(index & (SLOT_BYTES - 1), lanes.shape)
+        wrong = lanes & ((offset < array.start) | (offset + size > array.end))
+        if not wrong.any():
+            return
+        first = int(np.broadcast_to(index, lanes.shape)[wrong][0])
+        name, past = demangled(array.name), (first & (SLOT_BYTES - 1)) + size - array.end
+        where = f"{past} bytes past the end" if past > 0 else "before the start"
+        kind, place = "store" if write else "load", name_of(batch.machine.memory, "shared", first)
+        text = (
+            f"{kind} of {size} bytes at {place}: its address is computed from {name}"
+            f" ({array.size} bytes), and lies {where} of that"
+        )
+        context = Context("shared-array-bounds", (name,))
+        batch.report("out-of-bounds", text, wrong, same="array", context=context)
 
     def _spare_barriers(
         self, batch: WarpBatch, lanes: NDArray[np.bool_], index: Array, size: int, write: bool

@@ -115,6 +115,13 @@ EMULATED_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "shared-array-bounds",
+        "",
+        "an access whose address is computed from an array of shared memory stays in that array",
+        "what lies behind it is another array, as the compiler happens to place them",
+        "check the index against the array's size",
+    ),
+    IsaRule(
         "descriptor-swizzle",
         "5.5.7 and 9.7.16.5",
         "the matrix descriptor of a product has the swizzle of the tensor map whose copy wrote the"

@@ -300,12 +300,25 @@ bool Memory::touches_barrier(const ThreadAccess& access) const {
   return false;
 }
 
+bool Memory::leaves_array(const ThreadAccess& access) const {
+  const int64_t from = arrays[2 * access.at], to = arrays[2 * access.at + 1];
+  bool left = false;
+  for (int row = 0; row < access.count && to; row++)
+    each_lane(access.rows[row].lanes, [&](int lane) {
+      const int64_t offset = access.flat[row * LANES + lane] % SLOT_BYTES;
+      left |= offset < from || offset + access.size > to;
+    });
+  return left;
+}
+
 // Whether no observer other than that has anything to report.
 bool Memory::plain(const ThreadAccess& access) const {
   if (init && (!access.write || access.atomic) && !all_written(written[access.arena], access))
     return false;
   if (!counts)
     return true;
+  if (access.arena == SHARED && arrays && leaves_array(access))
+    return false;
   bool right = true;
   if (access.arena == SHARED && barrier_count) {
     right = !touches_barrier(access);

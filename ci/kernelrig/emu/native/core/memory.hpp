@@ -86,6 +86,9 @@ struct Memory {
   int64_t init;          // whether Init watches reads
   int32_t* last_writer;  // LastWriter: by units of 16 bytes
   int64_t* copied;         // LastWriter: by instruction, the first byte its copies read, or -1
+  // MemoryUse: by instruction, from where to where in the CTA's shared memory its array lies; null,
+  // or 0 to 0, is none.
+  const int32_t* arrays;
   races::Races* races;   // the race detector of the core
   Publication* publication;
   // An observer that is Python's alone hears of threads' accesses, or of fences and bar.warp.sync.
@@ -125,6 +128,7 @@ private:
                 int64_t* flat, int align);
   bool running(int64_t slot) const;
   bool plain(const ThreadAccess& access) const;
+  bool leaves_array(const ThreadAccess& access) const;
   bool touches_barrier(const ThreadAccess& access) const;
   void race(const ThreadAccess& access);
   void count(const ThreadAccess& access);

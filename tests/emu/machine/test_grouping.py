@@ -158,6 +158,13 @@ def test_a_race_seen_from_its_other_side_is_linked() -> None:
     assert [f.cause for f in grouped([two, one])] == [None, 0]
 
 
+def test_a_warning_of_one_rule_is_no_cause_of_another() -> None:
+    """CUTLASS's 72b: a product that is loaded without a fence, and a copy to where it has read."""
+    one = replace(finding("race", 10, "A", related=(WRITE,), rule="a fence"), severity="warning")
+    two = replace(one, rule="a copy", sighting=replace(one.sighting, time=3))
+    assert [f.cause for f in grouped([two, one])] == [None, None]
+
+
 def test_a_race_across_warps_explains_the_same_one_within_a_warp() -> None:
     """A barrier of the warp alone would not be enough."""
     write = (Frame("k.cu", 4, "k"),)

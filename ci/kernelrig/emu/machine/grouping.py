@@ -256,8 +256,14 @@ def _deadlock(cause: Finding, effect: Finding) -> bool:
 
 
 def _other_side(cause: Finding, effect: Finding) -> bool:
-    """A race of a write with a read, and of the next read with that write."""
+    """A race of a write with a read, and of the next read with that write.
+
+    A warning of one rule is no cause of another's: where code has few lines, as behind one macro,
+    all that it does to one buffer has the same two.
+    """
     if not (cause.kind == effect.kind == "race" and cause.related and effect.related):
+        return False
+    if cause.severity == "warning" and cause.rule != effect.rule:
         return False
     return _bases(cause) == _bases(effect) and (
         {cause.source, _text(cause.related[0])} == {effect.source, _text(effect.related[0])}

@@ -97,10 +97,25 @@ class BoxLayout:
         nan = np.frombuffer(NAN_FILL, np.uint8)
         return np.tile(nan, self.box_bytes // len(nan))
 
-    def start_misfit(self, first: int, write: bool) -> tuple[str, str]:
-        """Return what hardware rejects of `first`, a coordinate of the fastest dimension: the kind
-        and the sentence; both empty where it is taken.
+    def misfit(self, corner: tuple[int, ...], write: bool) -> tuple[str, str]:
+        """Return the kind of what hardware rejects of a copy that starts there, and the sentence;
+        both empty where it is taken.
+
+        H100 and H200 end the kernel with an illegal instruction.
         """
+        kind, text = self._start_misfit(corner[0], write)
+        if not kind:
+            kind, text = self._place_misfit(corner, write)
+        if not kind and write and min(corner) < 0:
+            return "out-of-bounds", BEFORE_TENSOR
+        return kind, text
+
+    def _place_misfit(self, corner: tuple[int, ...], write: bool) -> tuple[str, str]:
+        """Return as `misfit` does what is wrong with where a box of this mode lies."""
+        return "", ""
+
+    def _start_misfit(self, first: int, write: bool) -> tuple[str, str]:
+        """Return as `misfit` does what is wrong with `first`, of the fastest dimension."""
         unit = CHUNK * self.type.count // self.element_bytes
         if self.type.is_padded:
             if first % PADDED_BOX:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.tensor.box_layout import BEFORE_TENSOR, BoxLayout
+from kernelrig.emu.tensor.box_layout import BoxLayout
 from kernelrig.emu.tensor.im2col_rules import OFFSET_BITS, shape_errors, value_errors
 from kernelrig.emu.tensor.map_fields import (
     CORNERS,
@@ -63,15 +63,7 @@ class Im2colMap(BoxLayout):
             dim - 1 + upper for dim, upper in zip(self.dims[1:-1], self.upper_corner, strict=True)
         )
 
-    def misfit(self, corner: tuple[int, ...], write: bool) -> tuple[str, str]:
-        """Return the kind of what hardware rejects of a copy that starts there, and the sentence;
-        both empty where it is taken.
-
-        The H100 ends the kernel with an illegal instruction.
-        """
-        kind, text = self.start_misfit(corner[0], write)
-        if kind:
-            return kind, text
+    def _place_misfit(self, corner: tuple[int, ...], write: bool) -> tuple[str, str]:
         for name, at, first, last in zip(
             _NAMES, corner[1:], self.lower_corner, self.last, strict=False
         ):
@@ -81,8 +73,6 @@ class Im2colMap(BoxLayout):
         if write and (min(self.lower_corner) < 0 or max(self.upper_corner) > 0):
             text = "its bounding box reaches beyond the tensor, as none of a store may"
             return "out-of-bounds", text
-        if write and min(corner) < 0:
-            return "out-of-bounds", BEFORE_TENSOR
         return "", ""
 
     def offset_misfit(self, offsets: tuple[int, ...]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.tensor.box_layout import BEFORE_TENSOR, BoxLayout
+from kernelrig.emu.tensor.box_layout import BoxLayout
 from kernelrig.emu.tensor.map_fields import (
     DIMENSIONS,
     TILED,
@@ -51,19 +51,6 @@ class TensorMap(BoxLayout):
         """Elements of a box, by dimension."""
         found = [-(-n // step) for n, step in zip(self.box, self.steps, strict=True)]
         return (found[0] // self.type.count, *found[1:])
-
-    def misfit(self, corner: tuple[int, ...], write: bool) -> tuple[str, str]:
-        """Return the kind of what hardware rejects of a copy that starts there, and the sentence;
-        both empty where it is taken.
-
-        The H200 ends the kernel with an illegal instruction.
-        """
-        kind, text = self.start_misfit(corner[0], write)
-        if kind:
-            return kind, text
-        if write and min(corner) < 0:
-            return "out-of-bounds", BEFORE_TENSOR
-        return "", ""
 
     def clip(self, corner: tuple[int, ...]) -> Clip:
         """Return what of the box at those coordinates lies in the tensor."""

@@ -9,7 +9,6 @@ marked at once: until the wait nobody reads them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,8 @@ from numpy.typing import NDArray
 from kernelrig.emu.machine.operations import AccessDetail, Op
 from kernelrig.emu.numerics.arrays import LANES
 from kernelrig.emu.observe.value_flow import bits_of
+from kernelrig.emu.observe.value_origin import Hold, Origin
 from kernelrig.emu.tensor.accumulator import WARP_ROWS
-
-if TYPE_CHECKING:
-    from kernelrig.emu.observe.unwritten_values import Origin, UnwrittenValues
 
 Lines = NDArray[np.bool_]
 
@@ -41,8 +38,8 @@ class _Operands:
 class ProductValues:
     """Such operands, until their product has written D."""
 
-    def __init__(self, values: UnwrittenValues) -> None:
-        self.values = values
+    def __init__(self, hold: Hold) -> None:
+        self._hold = hold
         self._of: dict[int, _Operands] = {}
 
     def operand(self, op: Op, detail: AccessDetail, missing: Lines, origin: Origin) -> None:
@@ -115,7 +112,7 @@ class ProductValues:
                         lines[column] | lines[column + 1] if half else lines[column + (number & 1)]
                     )
                 if lanes.any():
-                    self.values.hold(warp, register, bits_of(lanes[None])[0], origin)
+                    self._hold(warp, register, bits_of(lanes[None])[0], origin)
 
 
 def _key(op: Op) -> int:

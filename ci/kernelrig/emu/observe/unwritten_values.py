@@ -26,27 +26,11 @@ from kernelrig.emu.numerics.arrays import Array, Mask, narrowed
 from kernelrig.emu.observe.branch_region import computing_region, written_in
 from kernelrig.emu.observe.product_values import ProductValues
 from kernelrig.emu.observe.value_flow import Flow, bits_of, flow_of, results, stored_rows
+from kernelrig.emu.observe.value_origin import Held, Origin
 from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
 from kernelrig.ptx import Instruction
 
 _NEVER = -1
-Held = tuple[int, "Origin"]
-"""The lanes (bits) of a register that hold such a value, and where it comes from."""
-
-
-@dataclass(eq=False, slots=True)
-class Origin:
-    """A read of what nothing wrote: the text of its finding, and the thread that did it first."""
-
-    text: str
-    at: int
-    same: object
-    context: Context
-    warp: int
-    lanes: int
-    number: int
-    count: int = 0
-    used: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -69,7 +53,7 @@ class UnwrittenValues:
         self._memory: dict[str, NDArray[np.int32]] = {}
         self._flows: dict[int, Flow] = {}
         self._regions: dict[int, frozenset[int] | None] = {}  # by branch
-        self.products = ProductValues(self)
+        self.products = ProductValues(self.hold)
         self._tensor: dict[int, NDArray[np.int32]] = {}  # by slot: origins of words
         self.machine.follow_values(False)
 

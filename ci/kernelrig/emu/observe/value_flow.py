@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,9 @@ from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.program import Program
 from kernelrig.emu.numerics.arrays import LANES, U32, Array, Mask
+from kernelrig.emu.observe.value_origin import Held
 from kernelrig.emu.tensor.warp_product import WarpForm, registers_of, sums_of, words_of
 from kernelrig.ptx import Address, Instruction, Negated, Operand, Register, Vector
-
-if TYPE_CHECKING:
-    from kernelrig.emu.observe.unwritten_values import Held
 
 ALL = (1 << LANES) - 1
 _SPREAD = frozenset({"vote", "match", "redux", "wmma", "activemask"})

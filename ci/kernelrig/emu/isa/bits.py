@@ -16,7 +16,7 @@ from kernelrig.emu.isa._forms import (
     write,
 )
 from kernelrig.emu.machine.instruction_table import Row, Step, row
-from kernelrig.emu.numerics.arrays import U32, U64, Array
+from kernelrig.emu.numerics.arrays import I32, U32, U64, Array
 from kernelrig.ptx import Instruction, Integer
 
 
@@ -143,15 +143,36 @@ def _szext(i: Instruction) -> Step:
     return pure(i, run, kind, U32, native=native(f"szext.{mode}", kind))
 
 
-ROWS: tuple[Row, ...] = compared(
-    (
-        row("popc", _popc, takes="b32 b64"),
-        row("clz", _clz, takes="b32 b64"),
-        row("bfind", _bfind, takes="u32 s32 u64 s64 shiftamt"),
-        row("brev", _brev, takes="b32 b64"),
-        row("bfe", _bfe, takes="u32 s32 u64 s64"),
-        row("bfi", _bfi, takes="b32 b64"),
-        row("bmsk", _bmsk, "b32", "clamp wrap"),
-        row("szext", _szext, takes="u32 s32 clamp wrap"),
-    )
+def _fns(i: Instruction) -> Step:
+    """The n-th set bit of a mask from a place on, upwards or downwards, as PTX's code has it."""
+
+    def run(mask: Array, base: Array, offset: Array) -> Array:
+        mask, base, offset = np.broadcast_arrays(mask, base.astype(I32), offset.astype(I32))
+        at, up = base.copy(), np.where(offset < 0, -1, 1)
+        left = np.where(offset == 0, 1, np.abs(offset))
+        found = np.full(mask.shape, 0xFFFFFFFF, U32)
+        for step in range(32):
+            inside = (at >= 0) & (at < 32) & (left > 0) & ((offset != 0) | (step == 0))
+            some = inside & (mask >> np.clip(at, 0, 31).astype(U32) & np.uint32(1) == 1)
+            found = np.where(some & (left == 1), at.astype(U32), found)
+            left, at = left - some, at + up
+        return found
+
+    return pure(i, run, U32, U32, U32)
+
+
+ROWS: tuple[Row, ...] = (
+    row("fns", _fns, "b32"),
+    *compared(
+        (
+            row("popc", _popc, takes="b32 b64"),
+            row("clz", _clz, takes="b32 b64"),
+            row("bfind", _bfind, takes="u32 s32 u64 s64 shiftamt"),
+            row("brev", _brev, takes="b32 b64"),
+            row("bfe", _bfe, takes="u32 s32 u64 s64"),
+            row("bfi", _bfi, takes="b32 b64"),
+            row("bmsk", _bmsk, "b32", "clamp wrap"),
+            row("szext", _szext, takes="u32 s32 clamp wrap"),
+        )
+    ),
 )

@@ -35,6 +35,7 @@ from kernelrig.emu.isa import (
     tensor_copy,
     tensor_map_edit,
     texture,
+    thread_stack,
     video,
     warp,
     wgmma,
@@ -49,7 +50,7 @@ FAMILIES = (
     address, atomic, barrier, bits, bulk, cluster_launch, compare, control, convert, convert_narrow,
     cp_async, fence, float, half, integer, logic, matrix_load, mbarrier, memory, mma, move,
     remote_store, surface, tcgen05_alloc, tcgen05_copy, tcgen05_load, tcgen05_mma, tcgen05_scaled,
-    tensor_copy, tensor_map_edit, texture, video, warp, wgmma, wmma,
+    tensor_copy, tensor_map_edit, texture, thread_stack, video, warp, wgmma, wmma,
 )  # fmt: skip
 
 

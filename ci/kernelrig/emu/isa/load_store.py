@@ -179,7 +179,7 @@ def _discard(i: Instruction) -> Step:
     return Step(run, (bracketed(i, expect(i, 2)[0]),), effect=True)
 
 
-_ORDER = "weak volatile relaxed cta cluster gpu sys"
+_ORDER = "weak volatile relaxed cta cluster gpu sys mmio"
 _STATE = "global shared shared::cta shared::cluster local param param::entry const"
 _PREFETCH = "global local L1 L2 L2::evict_last L2::evict_normal"
 _POLICY_WORDS = (

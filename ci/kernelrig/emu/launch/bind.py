@@ -25,6 +25,8 @@ from kernelrig.emu.machine.instruction_table import Unsupported
 from kernelrig.emu.machine.machine_state import Geometry, Machine
 from kernelrig.emu.machine.program import Program
 from kernelrig.emu.machine.region_names import RegionNames, Shape, SharedRegion
+from kernelrig.emu.machine.stack_area import AREA as STACK_AREA
+from kernelrig.emu.machine.stack_area import OPCODES as STACK_OPCODES
 from kernelrig.emu.machine.state_spaces import (
     LOCAL_WINDOW,
     RESERVED_BYTES,
@@ -217,6 +219,8 @@ def compile_entry(
     reached = named_symbols(module, entry)
     variables = [v for v in module.variables if v.space != "shared" or v.name in reached]
     variables += entry.variables
+    if any(i.opcode in STACK_OPCODES for i in entry.instructions):
+        variables.append(STACK_AREA)
     places: dict[str, tuple[str, int]] = {
         name: ("param", params.address + offset)
         for name, (offset, _) in param_offsets(entry).items()

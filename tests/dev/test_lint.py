@@ -82,8 +82,8 @@ def test_every_check_that_the_readme_promises_is_run() -> None:
     ]
 
 
-@pytest.mark.parametrize(("cpus", "processes"), [(1, 2), (2, 4), (4, 8)])
-def test_two_processes_a_cpu_run_as_tests_wait_for_hosts(cpus: int, processes: int) -> None:
+@pytest.mark.parametrize(("cpus", "processes"), [(1, 2), (2, 3), (4, 6)])
+def test_three_processes_on_two_cpus_run_as_tests_wait_for_hosts(cpus: int, processes: int) -> None:
     assert workers(cpus) == processes
 
 

@@ -12,6 +12,28 @@ from kernelrig.emu.numerics.arrays import Array
 from kernelrig.ptx import Function
 
 
+def compiled_late(name: str, text: str, file: str, names: dict[str, Any]) -> Callable[..., Any]:
+    """Return the function `name` of `text`, compiled when it is first called.
+
+    The native core calls for few of a kernel's functions, and a launch reaches not all of them:
+    to compile each took a tenth of a short emulation.
+    """
+    made: Callable[..., Any] | None = None
+
+    def function(*arguments: Any) -> Any:  # noqa: ANN401 - whatever the generated one takes
+        nonlocal made
+        if made is None:
+            # The text comes from the PTX's structure alone: operands are numbers and names made
+            # here.
+            defined: dict[str, Any] = {}
+            exec(compile(text, file, "exec"), names, defined)
+            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+            made = defined[name]
+        return made(*arguments)
+
+    return function
+
+
 class FunctionText:
     """What `Codegen` writes into; `names` are the globals of all functions of a kernel."""
 
@@ -22,12 +44,7 @@ class FunctionText:
     def _function(self, name: str, parameters: str) -> Callable[..., Any]:
         body = "\n    ".join(self.lines)
         text = f"def {name}({parameters}):\n    {body}\n"
-        file = f"<{self.function.name} {name}>"
-        # The text comes from the PTX's structure alone: operands are numbers and names made here.
-        exec(compile(text, file, "exec"), self.names)
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        made: Callable[..., Any] = self.names[name]
-        return made
+        return compiled_late(name, text, f"<{self.function.name} {name}>", self.names)
 
     def _dtype(self, dtype: np.dtype[Any]) -> str:
         name = f"t_{dtype.name}"

@@ -57,20 +57,26 @@ template <class Gemm> void describe(const Options &options) {
   write_launch_file(options, problem, launch);
 }
 
+// The problem of the options: a case that the kernel cannot run is a usage error, found without a
+// GPU.
+template <class Gemm> Problem runnable_problem(const Options &options) {
+  const Problem problem = make_problem<Gemm>(options.images, options.ctas);
+  Gemm::geometry(problem, sm_count_of_build());
+  return problem;
+}
+
 #ifdef KERNELRIG_DESCRIBE_ONLY
-template <class Gemm> int measure(const Options &) {
+template <class Gemm> int measure(const Options &, const Problem &) {
   throw UsageError{"this build describes launches, and does nothing else"};
 }
 #else
-template <class Gemm> int measure(const Options &options) {
+template <class Gemm> int measure(const Options &options, const Problem &problem) {
   Result result;
   result.program = KERNELRIG_PROGRAM;
   result.kernel = Gemm::ENTRY;
   result.label = KERNELRIG_LABEL;
   result.options = options;
-  result.problem = make_problem<Gemm>(options.images, options.ctas);
-  // a case that the kernel cannot run is a usage error, found without a GPU
-  Gemm::geometry(result.problem, sm_count_of_build());
+  result.problem = problem;
   if (!options.result.empty()) {
     const std::string write_refusal = refusal_to_write(options.result);
     if (!write_refusal.empty())
@@ -90,7 +96,7 @@ template <class Gemm> int harness_main(int argc, char **argv) {
       return EXIT_OK;
     }
     if (options.mode != Mode::DESCRIBE)
-      return measure<Gemm>(options);
+      return measure<Gemm>(options, runnable_problem<Gemm>(options));
     describe<Gemm>(options);
     return EXIT_OK;
   } catch (const UsageError &error) {

@@ -32,7 +32,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolchain) -
     root = copy_kernel_folder(tmp_path_factory.mktemp("seam"))
     shutil.copy(PROBE, root / "kernel")
     request = Request(KERNEL, "sm_90a", "timing")
-    return build_to_describe(root, request, cuda_toolchain, runs=True)
+    return build_to_describe(root, request, cuda_toolchain)
 
 
 def run(probe: Build, *flags: str | Path) -> Completed:
@@ -77,7 +77,8 @@ def test_a_blocked_table_holds_the_same_entries(probe: Build, tmp_path: Path) ->
 def test_a_cap_that_the_kernel_cannot_take_is_a_wrong_word_in_every_mode(
     mode: str, probe: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # refused before any device is looked at
+    """Before any device is looked at, and before this build says that it only describes."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     where = ("--out", tmp_path) if mode == "describe" else ("--result", tmp_path / "r.json")
     done = run(probe, "--mode", mode, "--case", "images=2,ctas=3", *where)
     assert (done.exit_code, done.stdout) == (2, "")

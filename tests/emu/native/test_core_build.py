@@ -43,10 +43,11 @@ const Handlers handlers{{"add", add}};
 def sources(folder: Path, number: int) -> Path:
     """A core of one handler: the registry, and what adds a number."""
     folder.mkdir(exist_ok=True)
-    for path in (*SOURCES.rglob("*.hpp"), SOURCES / "registry.cpp"):
+    for path in SOURCES.rglob("*.hpp"):
         copy = folder / path.relative_to(SOURCES)
         copy.parent.mkdir(exist_ok=True)
         copy.write_bytes(path.read_bytes())
+    (folder / "registry.cpp").write_bytes((SOURCES / "machine/registry.cpp").read_bytes())
     (folder / "add.cpp").write_text(SMALL.replace("NUMBER", str(number)))
     return folder
 

@@ -1,4 +1,4 @@
-"""The core's functions and structures, as ctypes sees them: core/core_api.cpp and machine.hpp."""
+"""The core's functions and structures, as ctypes sees them (core_api.cpp and machine.hpp)."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from kernelrig.emu.native.core_build import (
 from kernelrig.emu.native.core_sources import SOURCES
 
 OUT_OF_MEMORY = 86
-"""What a process exits with whose core wanted memory that there was not (core/failure.cpp): what
-C++ throws, no one above the core could catch."""
+"""What a process exits with whose core wanted memory that there was not: what C++ throws, no one
+above the core could catch (core/machine/failure.cpp)."""
 
 
 class Applied(ctypes.Structure):

@@ -172,18 +172,18 @@ struct Core {
 
   ~Core();
 
-  // scheduler.cpp
+  // machine/scheduler.cpp
   void start(const int32_t* first, const Mask* lanes, int count);
   void run();
   bool execute(Batch& batch, const Segment& segment);
 
-  // choice.cpp
+  // machine/choice.cpp
   void choose(Batch*& batch, Op*& op);
   int turn(const Batch* batch) const;
   bool must_change();
   Batch* merged(Batch* batch);
 
-  // divergence.cpp
+  // machine/divergence.cpp
   Batch* make(int segment);
   void free(Batch* batch);
   Batch* take(Batch& from, const std::vector<int>& rows, const std::vector<Mask>& lanes);
@@ -197,7 +197,7 @@ struct Core {
                  const std::vector<std::pair<std::vector<Mask>, int>>& ways);
   void share_points(const std::vector<Batch*>& batches);
 
-  // waiting.cpp
+  // machine/waiting.cpp
   void park(Batch* batch, const int64_t* keys, int count);
   void wake(int64_t key);
   // Let an operation that nothing is before do all of its events.

@@ -109,7 +109,7 @@ bool all_written(const uint8_t* marks, const ThreadAccess& access) {
 }
 
 constexpr uint8_t NON_COHERENT = 1, WROTE = 2;
-constexpr int BANKS = 32, BANK_BYTES = 4, BARRIER_BYTES = 8, UNIT = 16;
+constexpr int BANKS = 32, BANK_BYTES = 4, BARRIER_BYTES = 8, WRITER_BYTES = 16;
 
 } // namespace
 
@@ -262,8 +262,8 @@ bool Memory::observe(const ThreadAccess& access) {
       if (marks)
         mark(non_coherent, flat[lane], access.size, access.write ? WROTE : NON_COHERENT);
       if (writes) {
-        last_writer[flat[lane] / UNIT] = access.at;
-        last_writer[(flat[lane] + access.size - 1) / UNIT] = access.at;
+        last_writer[flat[lane] / WRITER_BYTES] = access.at;
+        last_writer[(flat[lane] + access.size - 1) / WRITER_BYTES] = access.at;
       }
     });
   }
@@ -354,9 +354,9 @@ bool Memory::observe_operation(int at, int64_t clock, Arena arena, const int64_t
       mark(non_coherent, starts[n], size, WROTE);
   if (last_writer && arena == GLOBAL && write)
     for (int64_t n = 0; n < count; n++) {
-      for (int offset = 0; offset < size; offset += UNIT)
-        last_writer[(starts[n] + offset) / UNIT] = at;
-      last_writer[(starts[n] + size - 1) / UNIT] = at;
+      for (int offset = 0; offset < size; offset += WRITER_BYTES)
+        last_writer[(starts[n] + offset) / WRITER_BYTES] = at;
+      last_writer[(starts[n] + size - 1) / WRITER_BYTES] = at;
     }
   return true;
 }

@@ -15,11 +15,10 @@ import numpy as np
 from kernelrig.emu.machine.findings import Wait
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.numerics.arrays import LANES, Array
-from kernelrig.emu.observe.access_records import LANE_BITS
+from kernelrig.emu.observe.access_records import LANE_BITS, races_full
 from kernelrig.emu.observe.clocks import ROWS, AsyncOperation, Cluster, Warp
 from kernelrig.emu.observe.conflicts import Reported, Reports
 from kernelrig.emu.observe.unacquired import Hint
-from kernelrig.errors import CiError
 
 CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL, SWIZZLE = range(6)
 WROTE_BEHIND_NON_COHERENT = 6
@@ -206,10 +205,6 @@ class _Known:
         return self.records.known(cluster, 0)
 
 
-class RacesFull(CiError):
-    """More accesses than the race detector can tell apart."""
-
-
 class NativeReports:
     """Reports what the core found to the machine."""
 
@@ -226,8 +221,7 @@ class NativeReports:
         machine = self._reports.machine
         assert machine
         if found.event == FULL:
-            text = "the race detector has no numbers left for further accesses"
-            raise RacesFull(text, "run fewer CTAs, or leave races out of --observe")
+            raise races_full()
         if found.event == CONFLICT:
             self._conflicts(machine, found)
             return

@@ -13,11 +13,26 @@ from typing import Any
 import numpy as np
 
 from kernelrig.emu.numerics.arrays import LANES, Array
+from kernelrig.errors import CiError
 
 LANE_BITS = 5
+MOST_GRANULES = (1 << 31) - 1
 NEVER = np.int32(2**31 - 1)
 ATOMIC = 2
 """`write` of an access that reads and writes at once; of other writes it is 1."""
+
+
+class RacesFull(CiError):
+    """More accesses, or bytes of one buffer, than the race detector can tell apart."""
+
+
+def races_full() -> RacesFull:
+    """Return the error, with what to do."""
+    return RacesFull(
+        "the race detector has no numbers left for further accesses, or for single bytes of a"
+        " buffer of 2 GiB or more",
+        "run fewer CTAs, make the buffer smaller, or leave races out of --observe",
+    )
 
 
 @dataclass(slots=True)
@@ -77,6 +92,12 @@ class AccessRecords:
         )
         self.count += 1
         return number
+
+    @staticmethod
+    def check_granules(count: int) -> None:
+        """Check that granules of a buffer have numbers. Raises RacesFull."""
+        if count > MOST_GRANULES:
+            raise races_full()
 
     def threads(self, code: int) -> tuple[Any, list[int]]:
         """Return who accessed, and which columns of the cluster they are."""

@@ -105,6 +105,7 @@ class Region:
 
     def refine(self, shift: int) -> None:
         """Make granules as small as 1 << shift bytes."""
+        self.records.check_granules(self.size >> shift)
         parts = 1 << (self.shift - shift)
         self.writes = np.repeat(self.writes, parts)
         self.reads = np.repeat(self.reads, parts, axis=0)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 
 namespace emu::races {
 
@@ -127,6 +128,8 @@ Runs Region::runs(const Piece& piece) {
 
 // Makes granules as small as 1 << `to` bytes.
 void Region::refine(int to) {
+  // Granules have 31 bits.
+  if (!partition_ && (size >> to) > INT32_MAX) throw std::length_error("too many granules");
   const size_t parts = size_t(1) << (shift() - to);
   if (partition_) {
     partition_->refine(parts);

@@ -22,9 +22,19 @@ from kernelrig.emu.isa._forms import (
 from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
-from kernelrig.emu.numerics.arrays import BOOL, F32, I32, LANES, U32, Array, Mask, whole
+from kernelrig.emu.numerics.arrays import (
+    BOOL,
+    F32,
+    I32,
+    LANES,
+    U32,
+    Array,
+    Mask,
+    lane_bits,
+    whole,
+)
 from kernelrig.emu.numerics.float_functions import extreme
-from kernelrig.ptx import Instruction
+from kernelrig.ptx import Instruction, Register
 
 _BIT = np.uint32(1) << LANE
 _EVERYONE = 0xFFFFFFFF
@@ -71,6 +81,8 @@ def _masks(lanes: Array) -> Array:
 def _shfl(i: Instruction) -> Step:
     mode = chosen(i, "up down bfly idx")
     target, a, b, c, members = expect(i, 5)
+    targets = flat(target)
+    into = targets[0].index if targets and isinstance(targets[0], Register) else -1
 
     def run(
         batch: WarpBatch, mask: Mask, value: Array, b: Array, c: Array, members: Array
@@ -98,12 +110,11 @@ def _shfl(i: Instruction) -> Step:
         if not taking.all():
             # PTX leaves open what comes from a lane that does not take part: the lane's own value.
             present = np.take_along_axis(taking, source, axis=1)
-            _check_sources(batch, taking & ~present, source)
+            _check_sources(batch, taking & ~present, source, into)
             source = np.where(present, source, lane)
         result = np.take_along_axis(whole(value, batch.size), source, axis=1)
         return result, np.broadcast_to(inside, (batch.size, LANES))
 
-    targets = flat(target)
     if len(targets) not in (1, 2):
         raise Unsupported(f"{i.mnemonic} writes d or d|p")
     writes = [write(targets[0], U32)]
@@ -119,18 +130,31 @@ def _shfl(i: Instruction) -> Step:
     )  # fmt: skip
 
 
-def _check_sources(batch: WarpBatch, absent: Array, source: Array) -> None:
-    """Report lanes whose source does not take part."""
-    if absent.any():
-        row_at, lane = (int(x[0]) for x in np.nonzero(absent))
-        batch.report(
-            "uninitialised",
-            f"lane {lane} takes the value of lane {int(source[row_at, lane])}, which does not "
-            "take part: what it gets is undefined, and must not be used",
-            absent,
-            same="shfl of an absent lane",
-            context=Context("shuffle-of-an-absent-lane"),
-        )
+def _check_sources(batch: WarpBatch, absent: Array, source: Array, register: int) -> None:
+    """Report lanes whose source does not take part; what uses the value is an error."""
+    if not absent.any():
+        return
+    row_at, lane = (int(x[0]) for x in np.nonzero(absent))
+    text = (
+        f"lane {lane} takes the value of lane {int(source[row_at, lane])}, which does not take part"
+    )
+    batch.report(
+        "uninitialised",
+        f"{text}: what it gets is undefined, and must not be used",
+        absent,
+        same="shfl of an absent lane",
+        context=Context("shuffle-of-an-absent-lane"),
+    )
+    values = batch.machine.values
+    if values is None or register < 0:
+        return
+    context = Context("absent-lane-used")
+    for warp, lanes in zip(batch.warps.tolist(), absent, strict=True):
+        bits = lane_bits(lanes)
+        if bits:
+            origin = values.origin(batch.at, "absent", text, context, warp, bits, bits.bit_count())
+            origin.used = True  # that it was read is reported
+            values.hold(warp, register, bits, origin)
 
 
 # vote, match, activemask.

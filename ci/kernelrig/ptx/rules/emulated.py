@@ -208,6 +208,14 @@ EMULATED_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "absent-lane-used",
+        "9.7.9.6",
+        "what a shfl.sync takes from a lane that does not take part is not used",
+        "it is undefined; a lane that has exited, or never was, gives nothing",
+        "let all lanes of the mask execute the shuffle, in a block of whole warps, or choose"
+        " another value where the source is outside of them",
+    ),
+    IsaRule(
         "activemask-diverged",
         "9.7.13.11",
         "activemask is executed by whole warps",

@@ -14,6 +14,7 @@ from enum import IntEnum
 MAX_BODY = 1 << 30
 _HEAD = struct.Struct("<II")
 _LAUNCH = struct.Struct("<I3I3I3III24Q")
+_COOPERATIVE, _BESIDE = 1, 2
 _NOTE = struct.Struct("<IIQQ24Q")
 _FUNCTION = struct.Struct("<Iiiiii3i3iiiII")
 _ALLOCATE = struct.Struct("<QI24Q")
@@ -51,6 +52,7 @@ class Noted(IntEnum):
     UNSUPPORTED = 6
     OVERLOOKED_LAUNCH = 7
     FORKED = 8
+    NOT_AWAITED = 9
 
 
 class BrokenMessage(Exception):
@@ -59,7 +61,10 @@ class BrokenMessage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LaunchMessage:
-    """A launch; `params` are the bytes of all parameters, `callers` the host code behind it."""
+    """A launch; `params` are the bytes of all parameters, `callers` the host code behind it.
+
+    `beside`: it may begin while the launch before it in its stream still runs.
+    """
 
     function: int
     grid: Triple
@@ -69,6 +74,7 @@ class LaunchMessage:
     cooperative: bool
     callers: Callers
     params: bytes
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +195,10 @@ def read_launch(body: bytes) -> LaunchMessage:
         (n[3], n[4], n[5]),
         (n[6], n[7], n[8]),
         n[9],
-        bool(n[10]),
+        bool(n[10] & _COOPERATIVE),
         tuple(n[11:]),
         body[_LAUNCH.size :],
+        bool(n[10] & _BESIDE),
     )
 
 

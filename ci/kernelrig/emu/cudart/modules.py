@@ -58,6 +58,11 @@ class LoadedFunction:
         """The function's name without its parameters: `axpy`."""
         return short_name(self.entry.name)
 
+    def has_dependency(self, what: str) -> bool:
+        """Say whether its code has griddepcontrol of that kind."""
+        code = self.compiled.program.function.instructions
+        return any(i.opcode == "griddepcontrol" and what in i.flags for i in code)
+
     def message(self, number: int, target: int) -> FunctionMessage:
         """Return what the host side is told."""
         block = self._triple("reqntid")

@@ -171,6 +171,7 @@ class _Session:
         self.notes: list[Note] = []
         self.dropped = 0
         self.unread: list[Note] = []
+        self._before: LoadedFunction | None = None  # of the launch before
 
     def serve(self, connection: socket.socket) -> None:
         """Answer requests until the program closes its end."""
@@ -278,6 +279,9 @@ class _Session:
             raise BrokenMessage
         function = self._functions[asked.function]
         number, place = len(self.launches) + 1, self._lines.place(asked.callers)
+        if asked.beside and self._before and not function.has_dependency("wait"):
+            self._not_awaited(function, self._before, place)
+        self._before = function
         ran = run_launch(
             number, place, function, asked, self._memory, self._how, self._say, self._witness,
             incomplete=any(launch.ctas for launch in self.launches),
@@ -289,6 +293,17 @@ class _Session:
             )
         size = len(ran.printed).to_bytes(4, "little")
         return ran.error, size + ran.printed + ran.complained
+
+    def _not_awaited(self, function: LoadedFunction, before: LoadedFunction, place: str) -> None:
+        """Note a kernel that may run beside the one before, and never waits for it."""
+        if before.has_dependency("launch_dependents"):
+            text = (
+                f"{function.name} is launched with programmatic stream serialisation behind"
+                f" {before.name}, which lets it begin early (griddepcontrol.launch_dependents), and"
+                " has no griddepcontrol.wait (cudaGridDependencySynchronize): on a GPU it may read"
+                " what that kernel has not written yet; here they run one after the other"
+            )
+            self._keep(Note(Noted.NOT_AWAITED, 0, text, place))
 
     def _note(self, body: bytes) -> tuple[int, bytes]:
         said = messages.read_note(body)

@@ -152,12 +152,15 @@ cudaError_t prepare(Kernel& kernel, const Geometry& geometry, const void* caller
   else if (!cluster.x)
     cluster = dim3(1, 1, 1);
   const dim3 &grid = geometry.grid, &block = geometry.block;
+  static cudaStream_t last_stream = nullptr;
+  const bool beside = geometry.programmatic && geometry.stream == last_stream;
+  last_stream = geometry.stream;
   *asked = {facts.number,
             {grid.x, grid.y, grid.z},
             {block.x, block.y, block.z},
             {cluster.x, cluster.y, cluster.z},
             static_cast<uint32_t>(std::min<size_t>(geometry.shared, 1u << 30)),
-            geometry.cooperative,
+            geometry.cooperative * COOPERATIVE | beside * BESIDE_THE_ONE_BEFORE,
             callers_of(caller)};
   if (cudaError_t error = check(kernel, *asked, why))
     return error;
@@ -260,6 +263,8 @@ void take_attributes(Geometry& geometry, const cudaLaunchAttribute* attributes, 
       geometry.cluster = dim3(a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z);
     else if (a.id == cudaLaunchAttributeCooperative)
       geometry.cooperative = a.val.cooperative;
+    else if (a.id == cudaLaunchAttributeProgrammaticStreamSerialization)
+      geometry.programmatic = a.val.programmaticStreamSerializationAllowed;
     else if (row->use == Use::EVENT)
       geometry.event = a.id == cudaLaunchAttributeProgrammaticEvent ? a.val.programmaticEvent.event
                                                                     : a.val.launchCompletionEvent.event;

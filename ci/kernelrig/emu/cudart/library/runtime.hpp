@@ -85,11 +85,14 @@ struct FunctionFacts {
   uint32_t params;
 };
 
+// A launch may begin while the one before it in its stream still runs (programmatic serialisation).
+constexpr uint32_t COOPERATIVE = 1, BESIDE_THE_ONE_BEFORE = 2;
+
 struct Launch {
   uint32_t function;
   uint32_t grid[3], block[3], cluster[3];
   uint32_t dynamic_shared_bytes;
-  uint32_t cooperative;
+  uint32_t flags;  // COOPERATIVE, BESIDE_THE_ONE_BEFORE
   Callers callers;
 };
 
@@ -238,6 +241,7 @@ struct Geometry {
   bool cooperative = false;
   cudaEvent_t event = nullptr;  // that the launch records
   cudaStream_t stream = nullptr;
+  bool programmatic = false;  // it may begin while the launch before it still runs
 };
 
 // The arguments that `args` points to, as the kernel gets them.

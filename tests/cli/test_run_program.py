@@ -134,12 +134,47 @@ def test_functions_that_are_not_there_are_all_named(tmp_path: Path) -> None:
     )
 
 
+CHECKED_BY_CUBLAS = """
+#include <cublas_v2.h>
+#include <cublasLt.h>
+#include <cstdio>
+static cublasHandle_t handle;
+static cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+void check(cublasStatus_t status) { if (status) puts(cublasGetStatusString(status)); }
+__global__ void one(int* p) { *p = 1; }
+int main() {
+  int *d, h;
+  cudaMalloc(&d, 4);
+  one<<<1, 1>>>(d);
+  cudaMemcpy(&h, d, 4, cudaMemcpyDeviceToHost);
+#ifdef CALLED
+  check(cublasCreate(&handle));
+  check(CALLED);
+#endif
+  return h - 1;
+}
+"""
+
+
 @pytest.mark.long
-def test_what_cannot_be_linked_is_one_sentence() -> None:
-    done = run("run", BASICS, "--nvcc-flags=-lcublasLt -lcudnn")
-    assert done.exit_code == 2
-    said = "cannot be run without a GPU: cublasLt, cudnn; its kernels come"
-    assert said in done.stderr
+@pytest.mark.parametrize(
+    ("flags", "code", "said"),
+    [
+        ("-lcublasLt -lcublas", 0, "2 schedules each, 0 errors"),
+        ("-lcublas -DCALLED=cublasDestroy(handle)", 2,
+         "2 functions that cannot be run without a GPU: cublasCreate, cublasDestroy; its kernels"),
+        ("-lcublas -DCALLED=cublasRare(handle)", 2, "be run without a GPU: cublas; its kernels"),
+        ("-lcudnn -include cudnn.h", 2, "cannot be run without a GPU: cudnn; its kernels come"),
+    ],
+)  # fmt: skip
+def test_a_library_without_ptx_is_refused_where_it_is_called(
+    flags: str, code: int, said: str, tmp_path: Path
+) -> None:
+    """Many programs include and link cuBLAS for one of their kernels, or for none."""
+    (tmp_path / "prog.cu").write_text(CHECKED_BY_CUBLAS)
+    done = run("run", "prog.cu", f"--nvcc-flags={flags}", "--schedules=2", cwd=tmp_path)
+    assert done.exit_code == code
+    assert said in done.stdout + done.stderr
 
 
 @pytest.mark.long

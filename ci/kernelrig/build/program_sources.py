@@ -33,6 +33,13 @@ _LIBRARY = re.compile(
     r"(cublas|cublasLt|cudnn|cufft|cufftw|cusparse|cusolver|cutensor|cufile|cupti|nvblas|nvjpeg|npp|nccl"
     r"|nvidia-ml|nvshmem|nvgraph|nvcuvid|nvcomp|cusparseLt)(_?\w*)"
 )
+_OF_LIBRARY = re.compile(r"cu(blas|dnn|fft|sparse|solver)|nccl")
+_NOT_DECLARED = re.compile(r'identifier "((?:cublas|CUBLAS)\w*)" is undefined')
+"""Of what the headers that are there in cuBLAS's place leave out."""
+ELSEWHERE = (
+    "its kernels come without PTX; on a host with a GPU: `kernelrig init PROGRAM.cu`, `libs:`"
+    " in kernels.yaml, then `remote-test --remote NAME`"
+)
 _NO_HEADER = re.compile(
     r"fatal error: (?:\S*/)?(\w+?)(?:_v2|_api|Xt)?\.(?:h|hpp|cuh): No such file"
 )
@@ -95,8 +102,8 @@ def _built(
     cwd: Path | None,
     libs: Sequence[str],
 ) -> BuiltProgram:
-    if unlinkable := sorted(set(filter(is_cuda_library, map(_named_library, flags)))):
-        raise _no_library(unlinkable)
+    # Whether a program calls a library that it links is seen by what is missing then.
+    flags = [flag for flag in flags if not is_cuda_library(_named_library(flag))]
     made = folder / "program"
     argv = program_argv(sources, arch, tools, libraries, made, flags, headers, libs)
     resources: list[FunctionResources] = []
@@ -122,7 +129,9 @@ def _built(
             raise _no_library(libraries_missing)
         missing = sorted({name for name in _UNDEFINED.findall(log) if is_cuda_function(name)})
         if missing:
-            raise ConfigError(refused(missing), "ci/docs/run.md lists what there is")
+            of_library = any(map(_OF_LIBRARY.match, missing))
+            what_to_do = ELSEWHERE if of_library else "ci/docs/run.md lists what there is"
+            raise ConfigError(refused(missing), what_to_do)
         raise _does_not_compile(sources[0], log, argv)
     return BuiltProgram(made, (*resources, *parse_ptxas_log(log)))
 
@@ -152,8 +161,9 @@ def _objects(
 
 def _does_not_compile(source: Path, log: str, argv: Sequence[str]) -> BuildError:
     """Say why nvcc fails. Raises ConfigError for a header of a library that cannot be here."""
-    if included := sorted(set(filter(is_cuda_library, _NO_HEADER.findall(log)))):
-        raise _no_library(included)
+    included = {name for name in _NO_HEADER.findall(log) if is_cuda_library(name)}
+    if included | set(_NOT_DECLARED.findall(log)):
+        raise _no_library(sorted(included) or ["cublas"])
     lines = [line for line in log.strip().splitlines() if not _OF_PTXAS.match(line)]
     lines = lines[-SHOWN_LINES:]
     command = f"command: {shlex.join(argv)}"
@@ -171,11 +181,8 @@ def _named_library(flag: str) -> str:
 
 
 def _no_library(names: Sequence[str]) -> ConfigError:
-    return ConfigError(
-        f"the program uses what cannot be run without a GPU: {', '.join(names)}",
-        "its kernels come without PTX; on a host with a GPU: `kernelrig init PROGRAM.cu`, `libs:`"
-        " in kernels.yaml, then `remote-test --remote NAME`",
-    )
+    said = f"the program uses what cannot be run without a GPU: {', '.join(names)}"
+    return ConfigError(said, ELSEWHERE)
 
 
 def is_cuda_library(name: str) -> bool:

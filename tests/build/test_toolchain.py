@@ -236,7 +236,8 @@ def test_an_extra_without_a_lock_is_one_sentence(tmp_path: Path) -> None:
         fetch_wheels(tmp_path, "nothing")
     assert str(caught.value) == (
         "no lock of extra 'nothing'; "
-        "locks: base, build, charts, cublas, cuda, cupti, curand, dev, engines, ncu, sanitizer; "
+        "locks: base, build, charts, cublas, cuda, cupti, curand, dev, engines, ncu, nvtx, "
+        "sanitizer; "
         "write ci/locks/nothing.txt: NAME==VERSION --hash=sha256:HEX, a line for each wheel"
     )
 

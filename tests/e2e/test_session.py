@@ -79,6 +79,12 @@ def started(host: LoopbackHost) -> int:
     return sum(host.events(run).count("command_started") for run in runs)
 
 
+def reused(planned: Answer) -> dict[str, str]:
+    """Return the minutes of entries that a dry run calls reused."""
+    rows = (line.split() for line in planned.stdout.splitlines() if "(reused:" in line)
+    return {row[0]: " ".join(row[row.index("0") : -1]) for row in rows}
+
+
 def test_a_failed_entry_stops_those_that_need_it_and_no_others(
     project: Project, host: LoopbackHost
 ) -> None:
@@ -122,7 +128,13 @@ def test_what_has_ended_is_not_done_again_unless_it_is_asked_for(
     again = session(project, "--remote", "host", "--json")
     assert json.loads(again.stdout)["session"]["rows"][2]["exit_code"] == again.exit_code == 1
     assert started(host) == before
-    planned = session(project, "--remote", "host", "--dry-run")
+    assert reused(session(project, "--remote", "host", "--dry-run")) == {
+        "good": "0 (reused: pass)",
+        "bad": "0 (reused: did not pass)",
+        "last": "0 (reused: pass)",
+    }
+    planned = session(project, "--remote", "host", "--again", "good", "--dry-run")
+    assert list(reused(planned)) == ["bad", "last"]
     assert "in earlier runs)" in planned.stdout
     more = session(project, "--remote", "host", "--again", "good")
     assert more.exit_code == 1

@@ -90,6 +90,12 @@ def held_log(folder: Path, first: Event, what: str) -> Iterator[list[Event]]:
         os.close(lock)  # the kernel frees the lock, however this process ends
 
 
+def read_log(folder: Path, what: str) -> list[Event]:
+    """Return the events of a folder without holding its log; none where there is none yet."""
+    path = folder / JOURNAL
+    return _parsed(path, what) if path.is_file() else []
+
+
 def _locked(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -29,12 +29,13 @@ from kernelrig.model import (
 )
 from kernelrig.report.outcome import exit_code, faults, run_outcome, run_word
 from kernelrig.run import engine
+from kernelrig.run.builds import find_builds
 from kernelrig.run.input_files import input_digests
 from kernelrig.run.requests import CheckRequest, EmulateRequest, RunRequest
 from kernelrig.run.reuse import package_digest
 from kernelrig.run.spec import RunSpec
 from kernelrig.session.session_choice import Planned, Session, with_tools
-from kernelrig.sweep.conduct import run_sweep
+from kernelrig.sweep.conduct import Sweep, known_name, run_sweep
 from kernelrig.sweep.set_choice import SweepRequest
 from kernelrig.terminal.log import say
 
@@ -107,10 +108,30 @@ def _try_entry(session: Session, planned: Planned, log: EventLog, local: Local) 
             _try_builds(session, entry, way.spec, made, log, local)
     for way in planned.ways:
         _fetch(session, planned, way.remote.tools if way.remote else "")
-    named = {"entry": to_value(entry), "depends": depends, "version": __version__}
-    local.inputs = hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
+    local.inputs = _inputs(entry, depends)
     if not planned.needs_host:
         local.end(0, f"built {len(archs)} archs" if len(archs) > 1 else "built")
+
+
+def known_inputs(session: Session, planned: Planned) -> str:
+    """Return what `Local.inputs` of an entry will be, empty where a build is yet to be made.
+
+    Nothing is compiled or fetched for it.
+    """
+    depends = dict[str, Any]()
+    for arch, way in {way.spec.arch: way for way in planned.ways}.items():
+        if isinstance(way.spec, Sweep):
+            depends[arch] = known_name(way.spec)
+        else:
+            cuda = way.spec.system_cuda
+            found = find_builds(session.root, way.spec.wanted, system_cuda=cuda)
+            depends[arch] = _depends(session.root, way.spec, found) if found else ""
+    return _inputs(planned.entry, depends) if all(depends.values()) else ""
+
+
+def _inputs(entry: SessionEntry, depends: dict[str, Any]) -> str:
+    named = {"entry": to_value(entry), "depends": depends, "version": __version__}
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
 
 
 def _depends(root: Path, spec: RunSpec, made: dict[str, Build]) -> dict[str, Any]:

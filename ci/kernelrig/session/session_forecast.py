@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 from kernelrig.errors import ConfigError
+from kernelrig.files.event_log import read_log
 from kernelrig.model import Remote
 from kernelrig.run.budget import Expected, minutes_text
 from kernelrig.run.forecast import expected_minutes
 from kernelrig.run.spec import RunSpec
-from kernelrig.session.session_choice import Planned, Session, SessionRequest, prepare_session
+from kernelrig.session.local_phase import known_inputs
+from kernelrig.session.session_choice import (
+    SESSIONS,
+    Planned,
+    Session,
+    SessionRequest,
+    prepare_session,
+)
+from kernelrig.session.session_state import read_state
 from kernelrig.terminal.text import one_line, render_rows
 
 _HEAD = ("entry", "task", "needs", "on", "minutes", "price")
@@ -20,13 +29,26 @@ def describe_session(root: Path, request: SessionRequest) -> str:
     """Say what a session would do; nothing is compiled, fetched, rented or connected to."""
     session = prepare_session(root, request)
     require_within_limits(session)
-    rows = [_HEAD, *(_row(session, planned) for planned in session.planned)]
+    ended = _ended(session)
+    rows = [_HEAD, *(_row(session, planned, ended) for planned in session.planned)]
     first = "first, here: builds, checks and emulations of all entries; then on hosts:"
     lines = [f"session {session.name}: {len(session.planned)} entries", first, render_rows(rows)]
-    lines += forecast_lines(session)
+    lines += forecast_lines(session, ended)
     if session.file.rent and any(r.up for r in session.remotes):
         lines.append("hosts are rented when an entry comes to them, and given back after the last")
     return "\n".join(lines)
+
+
+def _ended(session: Session) -> dict[str, str]:
+    """Return the verdict of each entry that an earlier call reached, as far as it still counts."""
+    events = read_log(session.root / SESSIONS / session.name, "session")
+    inputs = {planned.name: known_inputs(session, planned) for planned in session.planned}
+    known = read_state(events, inputs).entries if events else {}
+    return {
+        name: "pass" if one.ended["exit_code"] == 0 else "did not pass"
+        for name, one in known.items()
+        if one.ended is not None and inputs[name] and name not in session.request.again
+    }
 
 
 def forecast_lines(session: Session, judged: Container[str] = ()) -> Iterator[str]:
@@ -109,7 +131,7 @@ def _expected(session: Session, planned: Planned) -> tuple[Expected | None, Remo
     return next((each for each in known if each[0].runs), known[0])
 
 
-def _row(session: Session, planned: Planned) -> tuple[str, ...]:
+def _row(session: Session, planned: Planned, ended: Mapping[str, str]) -> tuple[str, ...]:
     entry, (found, held) = planned.entry, _expected(session, planned)
     names = [w.remote.name for w in planned.ways if w.remote]
     minutes, price = ("here", "-") if not planned.needs_host else ("unknown", "unknown")
@@ -118,6 +140,8 @@ def _row(session: Session, planned: Planned) -> tuple[str, ...]:
         price = "-"
         if held is not None and held.price_per_hour is not None:
             price = found.cost(held.price_per_hour)
+    if verdict := ended.get(entry.name):
+        minutes, price = f"0 (reused: {verdict})", "-"
     needs = ", ".join(entry.needs) or "-"
     on = " or ".join(names) or "here"
     return tuple(map(one_line, (entry.name, entry.task, needs, on, minutes, price)))

@@ -29,9 +29,10 @@ from kernelrig.errors import ConfigError, IncompleteError, RemoteError
 from kernelrig.files.event_log import Event
 from kernelrig.files.serialization import to_json
 from kernelrig.model import Kernel, Outcome, Plan, Remote, Run, SweepResult, TunableSet
+from kernelrig.run.builds import find_builds
 from kernelrig.run.input_files import input_digests
 from kernelrig.run.later_reports import LaterReports
-from kernelrig.run.spec import find_tools
+from kernelrig.run.spec import BuildSpec, find_tools
 from kernelrig.sweep import set_runs
 from kernelrig.sweep.journal import SWEEPS, Journal, open_journal
 from kernelrig.sweep.racing import CONFIDENCE, Heat, exhaustive, slots_of
@@ -92,8 +93,12 @@ def run_sweep(root: Path, request: SweepRequest, *, here_alone: bool = False) ->
     With `here_alone` it ends before the first connection: the same sweep goes on from there.
     """
     sweep = prepare_sweep(root, request, reached=not here_alone)
-    key, inputs = _inputs(sweep)
-    folder = root / SWEEPS / f"{sweep.kernel.name}-{sweep.arch}-{key[:12]}"
+    wanted = build.Request(sweep.kernel, sweep.arch, BASE)
+    tools = find_tools(root, [wanted], system_cuda=request.system_cuda)
+    assert tools is not None, "a request of this tree needs tools"
+    (own,) = build.build_all(root, [wanted], tools)
+    key, inputs = _inputs(sweep, own.key)
+    folder = root / SWEEPS / _name(sweep, key)
     with open_journal(folder, inputs) as journal:
         say(f"sweep {folder.name}: {len(sweep.sets)} sets")
         why = "it was interrupted"
@@ -107,16 +112,23 @@ def run_sweep(root: Path, request: SweepRequest, *, here_alone: bool = False) ->
     return result
 
 
-def _inputs(sweep: Sweep) -> tuple[str, dict[str, object]]:
+def known_name(sweep: Sweep) -> str:
+    """Return the name of its folder, empty where its build is yet to be made; nothing is made."""
+    wanted = {"": BuildSpec(build.Request(sweep.kernel, sweep.arch, BASE))}
+    found = find_builds(sweep.root, wanted, system_cuda=sweep.request.system_cuda)
+    return _name(sweep, _inputs(sweep, found[""].key)[0]) if found else ""
+
+
+def _name(sweep: Sweep, key: str) -> str:
+    return f"{sweep.kernel.name}-{sweep.arch}-{key[:12]}"
+
+
+def _inputs(sweep: Sweep, build_key: str) -> tuple[str, dict[str, object]]:
     """Return a hash of all that decides the results but the host's state, and the first line."""
-    request = build.Request(sweep.kernel, sweep.arch, BASE)
-    tools = find_tools(sweep.root, [request], system_cuda=sweep.request.system_cuda)
-    assert tools is not None, "a request of this tree needs tools"
-    (own,) = build.build_all(sweep.root, [request], tools)
     named: dict[str, object] = {
         "kernel": sweep.kernel.name,
         "arch": sweep.arch,
-        "build": own.key,
+        "build": build_key,
         "record": hashlib.sha256(to_json(sweep.kernel).encode()).hexdigest(),
         "sets": [s.values for s in sweep.sets],
         "remote": sweep.remote.name if sweep.remote else "",

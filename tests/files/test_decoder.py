@@ -19,9 +19,11 @@ from kernelrig.files.decoder import DoubtfulError, decode
 from kernelrig.files.serialization import to_json
 from kernelrig.files.validation import adapter
 from kernelrig.model import Run
+from kernelrig.stages.harness.result import HarnessResult
 from pydantic import ValidationError
 
 from tests.report import runs
+from tests.stages import bench
 
 ROOT = Path(__file__).parents[2]
 ODD: list[Any] = [
@@ -43,6 +45,7 @@ SAMPLES = {
     "kernels": _yaml("kernels", "kernel/kernels.yaml"),
     "remotes": _yaml("remotes", "remotes.yaml"),
     "plan": _yaml("plan", "ci/kernelrig/plans/default.yaml"),
+    "result": (HarnessResult, bench.result("time", "random", 3)),
     **{name: (Run, json.loads(to_json(run))) for name, run in runs.ALL.items()},
 }
 

@@ -32,6 +32,14 @@ ODD = {
     '[18446744073709551616]': "a whole number does not fit 64 bits",
     '[-9223372036854775809]': "a whole number does not fit 64 bits",
     '[' * (MAX_DEPTH + 1) + ']' * (MAX_DEPTH + 1): "it is nested deeper than 64 levels",
+    str([1] * 40 + [1 << 64]): "a whole number does not fit 64 bits",
+    str([[1, 2]] * 40 + [[-(1 << 63) - 1]]): "a whole number does not fit 64 bits",
+    f"[{'0.5,' * 40} 1e999]": "a number is beyond the range of a double",
+    f"[{'[0.5],' * 40} [1e999]]": "a number is beyond the range of a double",
+    f"[{'[1],' * 40} [1, 1e999]]": "a number is beyond the range of a double",
+    '[' * MAX_DEPTH + f"[{'1,' * 40} 1]" + ']' * MAX_DEPTH: "it is nested deeper than 64 levels",
+    '[' * (MAX_DEPTH - 1) + f"[{'[1],' * 40} [1]]" + ']' * (MAX_DEPTH - 1):
+        "it is nested deeper than 64 levels",
     '{"a":' * 900 + "1" + "}" * 900: "it is nested deeper than 64 levels",
     '[' * 200_000: "it is nested deeper than 64 levels",
 }  # fmt: skip
@@ -44,6 +52,15 @@ def test_what_parsers_differ_about_is_refused(text: str) -> None:
     assert str(caught.value) == ODD[text]
     with pytest.raises(StrictError):
         strict_json.loads(text.encode())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[*range(40)], [0.5] * 40, [[1, 2]] * 40, [[]] * 40, [[0.5, 1]] * 40, [1, 0.5] * 40,
+     [True] * 40, [[1, "x"]] * 40, [None, 1.5] * 40, [[[1]]] * 40],
+)  # fmt: skip
+def test_long_lists_are_read_as_they_are(value: list[Any]) -> None:
+    assert strict_json.loads(json.dumps(value)) == value
 
 
 @pytest.mark.parametrize(

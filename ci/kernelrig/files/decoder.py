@@ -48,6 +48,10 @@ def _decoder(kind: Any) -> Decode:  # noqa: ANN401 - a type form: int, dict[str,
         row = typing.get_args(arguments[0])
         if typing.get_origin(arguments[0]) is tuple and row and set(row) == {int}:
             return partial(_rows, len(row))
+        if arguments[0] is int:
+            return _whole_numbers
+        if arguments[0] in (float, float | None):
+            return partial(_numbers, _decoder(arguments[0]))
         return partial(_sequence, _decoder(arguments[0]))
     if origin is tuple:
         return partial(_fixed_sequence, [_decoder(a) for a in arguments])
@@ -95,6 +99,20 @@ def _sequence(item: Decode, value: object) -> tuple[object, ...]:
     if type(value) is not list:
         raise DoubtfulError
     return tuple(map(item, value))
+
+
+def _whole_numbers(value: object) -> tuple[int, ...]:
+    if type(value) is not list or not set(map(type, value)) <= {int}:
+        raise DoubtfulError
+    if value and max(max(value), -min(value)) >= 1 << 63:
+        raise DoubtfulError
+    return tuple(value)
+
+
+def _numbers(item: Decode, value: object) -> tuple[object, ...]:
+    if type(value) is list and set(map(type, value)) == {float} and all(map(math.isfinite, value)):
+        return tuple(value)
+    return _sequence(item, value)
 
 
 def _fixed_sequence(items: list[Decode], value: object) -> tuple[object, ...]:

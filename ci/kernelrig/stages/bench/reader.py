@@ -80,7 +80,7 @@ def read_bench(
     if context.run_folder is not None:
         names = tuple(c.name for c in bench.candidates)
         figures = BenchResult(context.run_folder.name, names, timed, compared)
-        write_atomic(context.run_folder / RESULT, serialization.to_json(figures))
+        write_atomic(context.run_folder / RESULT, serialization.to_json(figures, indent=None))
     checks = (*own, *pairs)
     if result.gpu_healthy_after is False:
         lost = broken("the GPU no longer answered after it: what it wrote is not to be trusted")

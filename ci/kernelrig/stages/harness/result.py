@@ -312,6 +312,8 @@ def _odd_number(value: object, name: str = "") -> tuple[str, str] | None:
     if isinstance(value, tuple):
         if name == "sampled" and value and isinstance(value[0], tuple) and _are_sound(value):
             return None
+        if _are_all_sound(value, name):
+            return None
         return next((odd for held in value if (odd := _odd_number(held, name))), None)
     if isinstance(value, dict):
         named = [(_shown(key), held) for key, held in value.items()]
@@ -323,6 +325,16 @@ def _odd_number(value: object, name: str = "") -> tuple[str, str] | None:
         if odd := _odd_number(held, field):
             return f".{field}{odd[0]}", odd[1]
     return None
+
+
+def _are_all_sound(values: tuple[Any, ...], name: str) -> bool:
+    """Return whether they are numbers of one type and each within its limits, without a loop."""
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        most = _MOST.get(name, _LARGEST)
+        return bool((0 if name in _COUNTS else -most) <= min(values) <= max(values) <= most)
+    within = float(_MOST.get(name, _LARGEST_NUMBER)).__ge__
+    return kinds == {float} and all(map(within, map(abs, values)))
 
 
 def _are_sound(rows: tuple[tuple[int, ...], ...]) -> bool:

@@ -62,10 +62,14 @@ def find_uneven(samples_ms: Sequence[float | None], event_ns: int) -> str:
     """Return why samples are none of a clock that counts by `event_ns`; 0 = it is not known."""
     if not event_ns:
         return ""
-    for i, ms in enumerate(s for s in samples_ms if s is not None):  # as FP32 numbers
-        ticks, rounding = ms * 1e6 / event_ns, ms * 1e6 / event_ns * 2.0**-23
-        if rounding < 0.25 and abs(ticks - round(ticks)) > max(rounding, 1e-3):
-            return f"sample {i} is {ms} ms: the GPU's event clock counts by {event_ns} ns"
+    import numpy as np  # a process has thousands of samples
+
+    ms = np.array([s for s in samples_ms if s is not None])  # as FP32 numbers
+    ticks = ms * 1e6 / event_ns
+    rounding = ticks * 2.0**-23
+    off = (rounding < 0.25) & (np.abs(ticks - np.rint(ticks)) > np.maximum(rounding, 1e-3))
+    for i in np.flatnonzero(off)[:1]:
+        return f"sample {i} is {ms[i]} ms: the GPU's event clock counts by {event_ns} ns"
     return ""
 
 

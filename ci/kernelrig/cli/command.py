@@ -13,6 +13,7 @@ from invoke import Argument, Context, Exit, Task
 from kernelrig.cli.project import project_root
 from kernelrig.cli.rental_notice import say_behind_task
 from kernelrig.cli.reply import Reply
+from kernelrig.cli.shared_flags import SHARED
 from kernelrig.cli.streams import (
     stdout_failed,
     write_document,
@@ -42,7 +43,8 @@ def command(
 ) -> Callable[[Callable[..., Reply]], Command]:
     """Make a task of a function that takes the flags and returns a Reply.
 
-    Every task gets the flag --json.
+    `help` is of the flags that are the task's own, or mean something else than in others. Every
+    task gets the flag --json.
     """
 
     def wrap(body: Callable[..., Reply]) -> Command:
@@ -57,11 +59,16 @@ def command(
                 say_behind_task()
 
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        own = inspect.signature(body).parameters.values()
+        own = inspect.signature(body).parameters
         run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [inspect.Parameter("c", kind), *own, inspect.Parameter("json", kind, default=False)]
+            [
+                inspect.Parameter("c", kind),
+                *own.values(),
+                inspect.Parameter("json", kind, default=False),
+            ]
         )
-        words = {**(help or {}), "json": JSON}
+        shared = {flag: SHARED[flag] for flag in own if flag in SHARED}
+        words = {**shared, **(help or {}), "json": JSON}
         return Command(run, name=called, help=words, iterable=list(iterable))
 
     return wrap

@@ -12,7 +12,6 @@ from kernelrig.cli.flag_values import name_list, optional_whole_number, whole_nu
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
 from kernelrig.cli.streams import clear_screen, write_result
-from kernelrig.cli.tasks.flags import BUILD, KERNEL, ON, SEVERITY, STRICT, SYSTEM_CUDA
 from kernelrig.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
@@ -21,11 +20,9 @@ if TYPE_CHECKING:
 
 @command(
     help={
-        "kernel": KERNEL,
         "arch": "sm_100a, sm_90a ...; default: every arch the kernel has",
         "variant": "production, timing, debug ...; default: production",
         "all": "every kernel but the baselines, every arch, every variant",
-        "system_cuda": SYSTEM_CUDA,
     }
 )
 def build(
@@ -48,15 +45,11 @@ def build(
 @command(
     iterable=["build"],
     help={
-        "kernel": KERNEL,
         "arch": "sm_100a, sm_90a ...; default: every arch the kernel has",
         "variant": "default: production and every variant that has budgets",
-        "build": BUILD,
         "accept": "write the figures of what passes into kernel/accepted.json",
         "tunables": "compile every set of tunables that is tried, in place of the rules",
-        "on": ON,
         "verbose": "print every rule with its figures, not only those that did not pass",
-        "system_cuda": SYSTEM_CUDA,
     },
 )
 def check(
@@ -91,7 +84,6 @@ def check(
 
 @command(
     help={
-        "kernel": KERNEL,
         "arch": "sm_100a, sm_90a ...; default: the kernel's first",
         "variant": "default: production",
         "case": "a case of kernel/kernels.yaml, or its numbers, as images=N; default: small ones",
@@ -103,13 +95,9 @@ def check(
         "engine": "native, numpy, or auto: native where it can be built; default: auto",
         "only_fault": "break the kernel by this patch of tests/bad: exit 0 if detected, 1 if not",
         "tunables": "emulate every set of tunables that is tried, in place of the stages",
-        "on": ON,
         "launch": "run this launch file and nothing else, as `python -m kernelrig.emu run` does",
         "module": "the PTX of --launch, if not the one it names",
         "large": "let the buffers of --launch be as large as memory is free",
-        "severity": SEVERITY,
-        "strict": STRICT,
-        "system_cuda": SYSTEM_CUDA,
     },
 )
 def emulate(
@@ -179,13 +167,11 @@ def emulate(
 
 @command(
     help={
-        "kernel": KERNEL,
         "arch": "sm_100a, sm_90a ...; default: the kernel's first",
         "variant": "default: production",
         "case": "a case of kernel/kernels.yaml, or its numbers, as images=N,ctas=N; default: smoke",
         "schedules": "schedules of the launch",
         "once": "judge the sources as they are and end",
-        "system_cuda": SYSTEM_CUDA,
     }
 )
 def watch(
@@ -225,7 +211,6 @@ def watch(
 
 @command(
     help={
-        "kernel": KERNEL,
         "arch": "sm_100a, sm_90a ...; default: the kernel's first",
         "variant": "default: production",
         "case": "a case of kernel/kernels.yaml, or its numbers; default: images=2,ctas=2",
@@ -238,7 +223,6 @@ def watch(
         "measured": "run, or result file, of a `trace` build: what it recorded on its GPU",
         "stage": "which timing stage of the run of --measured; default: the only one with a trace",
         "output": "file to write",
-        "system_cuda": SYSTEM_CUDA,
     },
 )
 def trace(
@@ -316,7 +300,6 @@ def _written(output: str) -> list[str]:
     help={
         "a": "folder of a build, or KERNEL-ARCH-VARIANT, which is built",
         "b": "the other one",
-        "system_cuda": SYSTEM_CUDA,
     },
 )
 def sass_diff(a: str, b: str, system_cuda: bool = False) -> Reply:

@@ -9,7 +9,6 @@ from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import name_list, whole_number
 from kernelrig.cli.project import new_root, project_root, tools_root
 from kernelrig.cli.reply import Reply
-from kernelrig.cli.tasks.flags import SYSTEM_CUDA
 from kernelrig.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -141,7 +140,6 @@ def ncu_catalogue(remote: str = "", chip: str = "", find: str = "", line: str = 
 @command(
     help={
         "remote": "check this host in place of this machine, with preflight's probe and checks",
-        "system_cuda": SYSTEM_CUDA,
     }
 )
 def doctor(remote: str = "", system_cuda: bool = False) -> Reply:

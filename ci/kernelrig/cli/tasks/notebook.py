@@ -6,7 +6,6 @@ from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import whole_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
-from kernelrig.cli.tasks.flags import KERNEL, RUN
 from kernelrig.errors import ConfigError
 
 _KERNEL = "of this kernel; default: any"
@@ -49,7 +48,7 @@ def list_runs(
     return Reply(text, runs=found)
 
 
-@command(help={"run": RUN})
+@command()
 def show(run: str) -> Reply:
     """Show a recorded run: verdict, stages, builds, figures; exits as the run did."""
     from kernelrig.run import past_runs
@@ -60,7 +59,7 @@ def show(run: str) -> Reply:
     return of_run(*past_runs.show_run(project_root(), run))
 
 
-@command(help={"run": RUN})
+@command()
 def report(run: str) -> Reply:
     """Write report.html of a recorded run anew, with its charts: one page that fetches nothing."""
     from kernelrig.run import pages
@@ -108,7 +107,6 @@ _ACTIONS = {
     help={
         "action": "new, close, park or list",
         "name": "the experiment: the name of its file; `experiment new NAME` means --name NAME",
-        "kernel": KERNEL,
         "arch": "arch of it; default: the kernel's first",
         "variant": "variant of it; default: production",
         "case": "case of kernel/kernels.yaml; default: the one that the runs have",

@@ -13,7 +13,6 @@ from kernelrig.cli.flag_values import name_list, number_list, optional_whole_num
 from kernelrig.cli.project import tools_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.rest import rest_of_command
-from kernelrig.cli.tasks.flags import SEVERITY, STRICT, SYSTEM_CUDA
 from kernelrig.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,11 +41,8 @@ ARCH = (
         "max_steps": "end a launch after so many steps of a schedule; default: 20 million",
         "accumulate": "fp32, or hardware: the published models of tensor cores",
         "engine": "native, numpy, or auto: native where it can be built",
-        "severity": SEVERITY,
-        "strict": STRICT,
         "accepted": "file of reviewed findings, which fail nothing",
         "accept": "write the errors of this run into that file, with this reason",
-        "system_cuda": SYSTEM_CUDA,
     },
 )
 def run(
@@ -106,7 +102,6 @@ def run(
         "max_steps": "end a launch after so many steps of a schedule; default: 20 million",
         "accumulate": "fp32, or hardware: the published models of tensor cores",
         "engine": "native, numpy, or auto: native where it can be built",
-        "system_cuda": SYSTEM_CUDA,
     },
 )
 def record(

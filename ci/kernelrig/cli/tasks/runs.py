@@ -18,7 +18,6 @@ from kernelrig.cli.flag_values import (
 )
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
-from kernelrig.cli.tasks.flags import BUILD, KERNEL, REMOTE, REQUIRE, RUN, SEED, SYSTEM_CUDA, WAIT
 from kernelrig.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,19 +27,12 @@ if TYPE_CHECKING:
 @command(
     iterable=["build"],
     help={
-        "remote": REMOTE,
-        "kernel": KERNEL,
         "variant": "which variant to run",
         "plan": "plan of ci/plans",
         "only": "stages to run, separated by commas; preflight always runs",
-        "build": BUILD,
-        "system_cuda": SYSTEM_CUDA,
         "stop_at_first": "end the run at the first stage that does not pass",
         "gate": "exit 1 if it is slower than the baseline by more than this percentage",
-        "require_device": REQUIRE,
-        "seed": SEED,
         "fresh": "run every stage, also one that passed before and that nothing has changed for",
-        "wait": WAIT,
         "dry_run": "print plan, minutes and price; compile nothing, connect to no host",
     },
 )
@@ -92,7 +84,6 @@ def remote_test(
         "gpu": "name of the GPU that the job would require, as its driver says it",
         "plan": "plan of ci/plans",
         "only": "stages that the job would run, separated by commas; preflight always runs",
-        "build": BUILD,
     },
 )
 def gpu_needed(build: list[str], gpu: str = "", plan: str = "default", only: str = "") -> Reply:
@@ -132,16 +123,9 @@ def _profiled(run: Run) -> Reply:
 @command(
     iterable=["build"],
     help={
-        "remote": REMOTE,
-        "kernel": KERNEL,
         "variant": "which variant to profile",
         "plans": "profile plans, separated by commas; default: all that are for the chip",
         "before": "run of `profile` that this one is compared with at its end",
-        "build": BUILD,
-        "require_device": REQUIRE,
-        "seed": SEED,
-        "system_cuda": SYSTEM_CUDA,
-        "wait": WAIT,
         "dry_run": "print what ncu would be asked, minutes and price; connect to no host",
     },
 )
@@ -190,7 +174,6 @@ def profile(
         "a": "KERNEL[:VARIANT][@REV], @REV, NAME=DIR, DIR, or a run: what others are compared with",
         "b": "the other one; more of them may follow",
         "also": "one more; `bench A B C` means `bench A B --also C`",
-        "remote": REMOTE,
         "processes": "of each build, which run in its measurement slots in turn; default: 3",
         "rounds": "each build has a slot in each; default: 7, some 20 s for two kernels of 1 ms",
         "minutes": "how long to measure, about; in place of --rounds",
@@ -199,10 +182,7 @@ def profile(
         "samples": "of each slot; default: 860",
         "case": "case of kernel/kernels.yaml; default: full",
         "gate": "exit 1 if another is slower than A by more than this percentage",
-        "seed": SEED,
         "force": "compare even if GPU, driver, power limit or regime differ",
-        "system_cuda": SYSTEM_CUDA,
-        "wait": WAIT,
         "dry_run": "print the slots in their order, minutes and price; connect to no host",
     },
 )
@@ -259,7 +239,7 @@ def bench(
     return of_run(run, render_bench(run))
 
 
-@command(help={"run": RUN})
+@command()
 def collect(run: str) -> Reply:
     """Follow a run that goes on without its client to its end, fetch everything and judge it."""
     from kernelrig.run import engine
@@ -268,7 +248,7 @@ def collect(run: str) -> Reply:
     return _profiled(collected)
 
 
-@command(help={"run": RUN})
+@command()
 def cancel(run: str) -> Reply:
     """End a run on its host, fetch what it had, and judge that; exits 6, as it is incomplete."""
     from kernelrig.run import engine
@@ -278,7 +258,6 @@ def cancel(run: str) -> Reply:
 
 @command(
     help={
-        "run": RUN,
         "dirty": "even of a tree with changes on top of its commit",
         "unchecked": "even of a build that has not passed the current checks",
         "replace": "remove the baseline's runs first, of any regime",

@@ -8,7 +8,6 @@ from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import name_list
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
-from kernelrig.cli.tasks.flags import SYSTEM_CUDA
 
 
 @command(
@@ -16,7 +15,6 @@ from kernelrig.cli.tasks.flags import SYSTEM_CUDA
         "file": "the session's file: entries by name, with the flags of their tasks as keys",
         "remote": "where; NAME,NAME spreads entries over hosts; default: the entries' own",
         "again": "entries to be carried out once more, separated by commas",
-        "system_cuda": SYSTEM_CUDA,
         "dry_run": "print entries, minutes and price; compile nothing, rent and connect to no host",
     }
 )

@@ -6,13 +6,11 @@ from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import name_list, optional_number, optional_whole_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
-from kernelrig.cli.tasks.flags import KERNEL, ON, SYSTEM_CUDA
 
 
 @command(
     iterable=["set", "fix"],
     help={
-        "kernel": KERNEL,
         "arch": "sm_100a, sm_90a ...; default: the remote's, or the kernel's first",
         "set": "K=V,V: values to try of a tunable, or K for those of kernels.yaml; may be given"
         " several times, and then only these vary; default: all of kernels.yaml",
@@ -21,12 +19,10 @@ from kernelrig.cli.tasks.flags import KERNEL, ON, SYSTEM_CUDA
         "sample": "try so many of them, always the same ones",
         "budget": "minutes on the host; a sweep that is called again has them again",
         "remote": "where the sets are timed; default: nowhere, they are emulated alone",
-        "on": ON,
         "case": "case of kernel/kernels.yaml that is timed; default: full",
         "explain": "A,B: what differs between two sets of the last sweep: ranks, ids or names",
         "exhaustive": "measure every set in seven rounds, once the race is over: what racing saves",
         "samples": "timed launches in a slot; default: 860",
-        "system_cuda": SYSTEM_CUDA,
         "dry_run": "list the sets and the minutes; compile nothing, connect to no host",
     },
 )

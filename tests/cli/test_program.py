@@ -44,8 +44,10 @@ def run(*words: str) -> int:
         ("--hlep", "unknown flag '--hlep'; did you mean '--help'?"),
         ("bench", "bench needs A and B; see `ci/invoke bench --help`"),
         ("bench A", "bench needs B; see `ci/invoke bench --help`"),
-        ("collect", "collect needs RUN; see `ci/invoke collect --help`"),
-        ("attach", "attach needs RUN; see `ci/invoke attach --help`"),
+        ("collect", "collect needs RUN; see `ci/invoke collect --help`; `ci/invoke runs`"
+         " lists them"),
+        ("attach", "attach needs RUN; see `ci/invoke attach --help`; `ci/invoke runs`"
+         " lists them"),
         ("remote_add", "remote_add needs NAME and TARGET; see `ci/invoke remote_add --help`"),
         ("build --kernel", "--kernel needs a value"),
         ("doctor --nope", "unknown flag '--nope' of doctor; see `ci/invoke doctor --help`"),

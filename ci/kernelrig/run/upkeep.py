@@ -10,6 +10,7 @@ from pathlib import Path
 from kernelrig import config
 from kernelrig.build.ledger import forget_removed
 from kernelrig.config.selection import choose_remote
+from kernelrig.errors import ConfigError
 from kernelrig.model import Remote
 from kernelrig.remote import connect
 from kernelrig.remote.ssh.host_key_pinning import resolve_remote
@@ -31,6 +32,7 @@ def add_remote(
     The key of a host that is known may be pinned anew: what was not named then stays as it was.
     """
     arch_meant = arch or "sm_100a"
+    identity_file = key_path(identity_file)
     config.require_addable(Remote(name, arch_meant, host="not asked yet"))
     shown = resolve_remote(name, target, fingerprint, arch=arch_meant, identity_file=identity_file)
     remote = replace(shown, gpu=gpu)
@@ -46,6 +48,15 @@ def add_remote(
     path = config.add_remote(root, remote, replace=replace_entry)
     written = f"{path.name}: remote '{name}' written"
     return f"{written}; is it worth its price? `invoke doctor --remote {name}`"
+
+
+def key_path(typed: str) -> str:
+    """Return the path of a private key as the entry has it: it is read from any folder later."""
+    if not typed:
+        return ""
+    if not Path(typed).expanduser().is_file():
+        raise ConfigError(f"no file '{typed}'", "--identity-file is the private key to log in with")
+    return typed if typed.startswith("~") else str(Path(typed).absolute())
 
 
 def clean(root: Path, name: str, days: int) -> str:

@@ -19,5 +19,5 @@ def test_a_private_key_is_named_by_a_path_that_every_folder_finds(
     assert key_path("rental") == str(tmp_path / "keys/rental")
     assert key_path("~/keys/rental") == "~/keys/rental"
     assert key_path("") == ""
-    with pytest.raises(ConfigError, match="^no file 'retnal'; --identity-file is the private key"):
+    with pytest.raises(ConfigError, match=r"^no file 'retnal'; --identity-file is the private key"):
         key_path("retnal")

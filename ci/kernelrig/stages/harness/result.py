@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kernelrig.config.operation_sizes import operation_at
 from kernelrig.errors import ProtocolError
 from kernelrig.files.serialization import from_json
 from kernelrig.model import Case, Function, Pattern, Phase
 from kernelrig.stages.context import Context
+from kernelrig.stages.harness.number_limits import odd_number, shown
 
 SCHEMAS, OPERATION_SCHEMA = (1, 2, 3), 4
 """Of 1 are programs that check no timed launch, of 2 those that count no wrong elements by tile; of
@@ -23,15 +20,6 @@ SCHEMAS, OPERATION_SCHEMA = (1, 2, 3), 4
 
 COMPUTE_CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
 """'a' code runs on exactly this compute capability and on nothing newer."""
-
-
-_SHOWN = 160
-"""Letters of what a program says that a sentence repeats."""
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +104,7 @@ class CudaError:
     where: str
 
     def __str__(self) -> str:
-        return f"{_shown(self.name)} ({self.code}): {_shown(self.text)}, at {_shown(self.where)}"
+        return f"{shown(self.name)} ({self.code}): {shown(self.text)}, at {shown(self.where)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,89 +251,10 @@ def load_result(path: Path) -> HarnessResult:
     if not path.is_file():
         raise ProtocolError(f"{path.name} is missing: the program wrote no result")
     seen = from_json(HarnessResult, path)
-    if odd := _odd_number(seen):
+    if odd := odd_number(seen):
         where, said = odd
         raise ProtocolError(f"{path} is not a HarnessResult: '{where.lstrip('.')}' {said}")
     return seen
-
-
-_MOST = {"sets": 1 << 20, "code": 1 << 20, "power_w": 1e12, "power_limit_w": 1e12}
-"""By the field; of any other the largest is _LARGEST. Seeds are compared with what was asked."""
-_LARGEST, _LARGEST_NUMBER = 1 << 48, 1e39
-_ANY = ("seed", "samples_ms")
-_COUNTS = frozenset(
-    [
-        "driver_cuda",
-        "runtime_cuda",
-        "rows",
-        "min_cycles",
-        "max_cycles",
-        "p95_cycles",
-        "phase_rows",
-        "tiles",
-        "clusters",
-        "k_steps",
-        "epilogue_warps",
-        "drained_tiles",
-    ]
-)
-"""Those of which no verdict says that they are negative."""
-
-
-def _odd_number(value: object, name: str = "") -> tuple[str, str] | None:
-    """Return where the first number is that no count, size or BF16 output can be, and what it is.
-
-    Results have thousands of numbers: a path is put together only where something is wrong.
-    """
-    if isinstance(value, bool) or name in _ANY:
-        return None
-    if isinstance(value, int):
-        most = _MOST.get(name, _LARGEST)
-        least = 0 if name in _COUNTS else -most
-        if least <= value <= most:
-            return None
-        return "", f"is {value}, no number from {least} to {most}"
-    if isinstance(value, float):
-        if abs(value) <= _MOST.get(name, _LARGEST_NUMBER) or math.isnan(value):
-            return None
-        return "", f"is {value:g}, beyond what an output, a time or a power can be"
-    if isinstance(value, tuple):
-        if name == "sampled" and value and isinstance(value[0], tuple) and _are_sound(value):
-            return None
-        if _are_all_sound(value, name):
-            return None
-        return next((odd for held in value if (odd := _odd_number(held, name))), None)
-    if isinstance(value, dict):
-        named = [(_shown(key), held) for key, held in value.items()]
-    elif is_dataclass(value) and not isinstance(value, type):
-        named = [(field, getattr(value, field)) for field in _field_names(type(value))]
-    else:
-        return None
-    for field, held in named:
-        if odd := _odd_number(held, field):
-            return f".{field}{odd[0]}", odd[1]
-    return None
-
-
-def _are_all_sound(values: tuple[Any, ...], name: str) -> bool:
-    """Return whether they are numbers of one type and each within its limits, without a loop."""
-    kinds = set(map(type, values))
-    if kinds == {int}:
-        most = _MOST.get(name, _LARGEST)
-        return bool((0 if name in _COUNTS else -most) <= min(values) <= max(values) <= most)
-    within = float(_MOST.get(name, _LARGEST_NUMBER)).__ge__
-    return kinds == {float} and all(map(within, map(abs, values)))
-
-
-def _are_sound(rows: tuple[tuple[int, ...], ...]) -> bool:
-    """Return whether all numbers of what was sampled are within the limits of any."""
-    numbers = list(itertools.chain.from_iterable(rows))
-    return not numbers or -_LARGEST <= min(numbers) <= max(numbers) <= _LARGEST
-
-
-@functools.cache
-def _field_names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(kind))
 
 
 def find_mismatch(seen: HarnessResult, asked: Asked, exit_code: int, context: Context) -> str:
@@ -384,16 +293,16 @@ def find_mismatch(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
         return f"the result of schema {seen.schema} names no sets or no spot checks"
     for what, found, expected in pairs:
         if found != expected:
-            return f"the result is for {what} {_shown(found)}, expected {expected}"
+            return f"the result is for {what} {shown(found)}, expected {expected}"
     if seen.kernel != kernel.kernel_regex and not re.fullmatch(kernel.kernel_regex, seen.kernel):
-        return f"the result is for kernel {_shown(seen.kernel)}, expected {kernel.kernel_regex}"
+        return f"the result is for kernel {shown(seen.kernel)}, expected {kernel.kernel_regex}"
     if device is None:
         return "" if exit_code else "the result names no device"
     gpu = context.host.gpu
     same_name = device.name == gpu.get("name", device.name)
     if not device.uuid or device.uuid != gpu.get("uuid") or not same_name:
         judged = f"{gpu.get('name', 'no name')}, {gpu.get('uuid', 'no UUID')}"
-        came = f"{_shown(device.name)}, {_shown(device.uuid)}"
+        came = f"{shown(device.name)}, {shown(device.uuid)}"
         return (
             f"the result comes from {came}; the GPU that was judged is {judged}: say which to use"
             " by CUDA_VISIBLE_DEVICES in the remote's `env`"

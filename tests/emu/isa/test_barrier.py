@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
 
-from tests.emu.harness import Result, run_ptx
+from tests.emu.harness import ENGINES, Result, run_ptx
 
 TID = "mov.u32 %r0, %tid.x; shr.u32 %r1, %r0, 5;\n"
 OUT = "ld.param.u64 %rd1, [out]; mul.wide.u32 %rd2, %r0, 4; add.s64 %rd1, %rd1, %rd2;\n"
@@ -14,7 +14,9 @@ WRITE = "mov.u32 %r5, word; st.shared.u32 [%r5], 7;\n"
 READ = "mov.u32 %r5, word; ld.shared.u32 %r6, [%r5]; st.global.u32 [%rd1], %r6;\n"
 
 
-def run(body: str, threads: int = 64, ctas: int = 1, number: int = 0) -> Result:
+def run(
+    body: str, threads: int = 64, ctas: int = 1, number: int = 0, engine: str = "native"
+) -> Result:
     return run_ptx(
         TID + OUT + body,
         {"out": np.zeros(threads, np.uint32)},
@@ -23,6 +25,7 @@ def run(body: str, threads: int = 64, ctas: int = 1, number: int = 0) -> Result:
         grid=(ctas, 1, 1),
         cluster=(ctas, 1, 1),
         number=number,
+        engine=engine,
     )
 
 
@@ -69,6 +72,25 @@ def test_threads_that_have_exited_are_not_waited_for() -> None:
     result = run(body, 96)
     assert result.kinds == []
     assert result.buffers["out"].tolist() == [1] * 32 + [0] * 32 + [1] * 32
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("count", [64, 96])
+def test_where_a_number_is_given_threads_that_have_exited_are_missing(
+    count: int, engine: str
+) -> None:
+    """An H100 (driver 580.159.04) goes on with 64 of the other two warps, and hangs with 96."""
+    body = (
+        f"setp.eq.u32 %p1, %r1, 1; @%p1 bra END; bar.sync 0, {count}; st.global.u32 [%rd1], 1; END:"
+    )
+    result = run(body, 96, engine=engine)
+    if count == 64:
+        assert result.kinds == []
+        return
+    assert result.kinds == ["deadlock"]
+    assert "64 of 96 threads (those that have exited count for nothing" in (
+        result.findings[0].message
+    )
 
 
 def test_lanes_that_have_exited_are_not_waited_for() -> None:

@@ -205,10 +205,11 @@ class CtaBarriers(_Barriers):
         _, slot, number, _ = instance.name
         machine = self.machine
         warps = np.flatnonzero(machine.slot_of == slot).tolist()
-        if instance.wanted in (0, len(warps) * LANES):
+        if not instance.wanted:
             done = not any(self._alive(w) & ~self._arrived(w, instance) for w in warps)
         else:
             # bar.sync with a count counts warps, not lanes: 32 threads each, once a warp is whole.
+            # Threads that have exited do not count, even of the whole CTA: an H100 waits for ever.
             for warp, lanes in tuple(instance.arrived.items()):
                 if not self._alive(warp) & ~lanes:
                     instance.threads += LANES
@@ -246,10 +247,12 @@ class CtaBarriers(_Barriers):
         _, slot, number, _ = key.name
         warps = np.flatnonzero(self.machine.slot_of == slot).tolist()
         cta = int(self.machine.cta_of[warps[0]])
-        if key.wanted in (0, len(warps) * LANES):
+        if not key.wanted:
             missing = f"which waits for {self._missing(iter(warps), key)}"
         else:
             missing = f"which has {key.threads} of {key.wanted} threads"
+            if not all(self._alive(warp) for warp in warps):
+                missing += " (those that have exited count for nothing where a number is given)"
         text = f"barrier {number} of CTA {cta}, {missing}"
         return Stall(f"barrier {number}", text, BARRIER, frozenset(warps))
 

@@ -68,11 +68,12 @@ void BarrierUses::settle(BarrierUse& use) {
   const int first = int(use.slot * warps_of_slot);
   const auto missing = [&](size_t n) { return core.alive[size_t(first) + n] & ~use.arrived[n]; };
   bool done = true;
-  if (!use.wanted || use.wanted == warps_of_all * LANES) {
+  if (!use.wanted) {
     for (size_t n = 0; n < use.arrived.size() && done; n++)
       done = !missing(n);
   } else {
-    // bar.sync with a count counts warps, not lanes: 32 threads each, once a warp is whole.
+    // bar.sync with a count counts warps, not lanes: 32 threads each, once a warp is whole. Threads
+    // that have exited do not count, of the whole CTA neither: an H100 waits for ever.
     for (size_t n = 0; n < use.arrived.size(); n++)
       if (use.arrived[n] && !missing(n)) {
         use.threads += LANES;

@@ -163,7 +163,7 @@ def _decoded(
             f"no published model says how {form.name} adds to {found.d}: fp32 it is",
             one,
             "warning",
-            same=("accumulate", form.kind),
+            same=("accumulate", form.name),
         )
         hardware = False
     return Multiplication(

@@ -87,7 +87,7 @@ def _mma(i: Instruction) -> Step:
             batch.report("descriptor", f"{name}: {doubt}", one, "warning")
         if batch.machine.hardware_accumulation:
             text = f"{name}: no published model says how it adds: float64, rounded once, it is"
-            batch.report("mismatch", text, one, "warning", same=("accumulate", kind))
+            batch.report("mismatch", text, one, "warning", same=("accumulate", name))
         memory = batch.machine.part(TensorMemory)
         slots = slots_of(batch, memory, int(batch.slot[row_, 0]), group)
         a: Operand | tuple[int, int]

@@ -240,7 +240,7 @@ class Junk(Hooks):
         shared[:] = rng.integers(0, 256, len(shared), np.uint8)
 
 
-def _random(rng: np.random.Generator) -> str:
+def random_statements(rng: np.random.Generator) -> str:
     """Return statements on %r10 to %r19 and %p10 to %p14, some of which are loaded."""
 
     def reg() -> str:
@@ -266,6 +266,19 @@ def _random(rng: np.random.Generator) -> str:
             f"setp.lt.u32 {pred()}, {reg()}, {reg()};",
             f"and.pred {pred()}, {pred()}, {pred()};",
             f"shfl.sync.bfly.b32 {reg()}, {reg()}, {1 << rng.integers(0, 5)}, 31, -1;",
+            f"{guard}lop3.b32 {reg()}, {reg()}, {reg()}, {reg()}, {rng.integers(0, 256)};",
+            f"{guard}prmt.b32 {reg()}, {reg()}, {reg()}, {rng.integers(0, 1 << 16)};",
+            f"{guard}shl.b32 {reg()}, {reg()}, {rng.integers(0, 33)};",
+            f"{guard}shr.s32 {reg()}, {reg()}, {rng.integers(0, 33)};",
+            f"{guard}bfe.s32 {reg()}, {reg()}, {rng.integers(0, 32)}, {rng.integers(0, 32)};",
+            f"{guard}bfi.b32 {reg()}, {reg()}, {reg()}, {rng.integers(0, 32)}, 8;",
+            f"mov.b64 %rd9, {{{reg()}, {reg()}}}; shr.u64 %rd9, %rd9, {rng.integers(0, 64)}; "
+            f"mov.b64 {{{reg()}, {reg()}}}, %rd9;",
+            f"cvt.s16.s32 %h9, {reg()}; cvt.s32.s16 {reg()}, %h9;",
+            f"mul.lo.u32 {reg()}, {reg()}, {reg()};",
+            f"fma.rn.f16x2 {reg()}, {reg()}, {reg()}, {reg()};",
+            f"setp.lt.and.u32 {pred()}, {reg()}, {reg()}, {pred()};",
+            f"vote.sync.ballot.b32 {reg()}, {pred()}, -1;",
             f"setp.lt.u32 %p9, %r190, {rng.integers(0, 33)}; @%p9 bra L{label}; "
             f"add.u32 {reg()}, {reg()}, 3; L{label}: bar.warp.sync -1;",
         ]
@@ -279,7 +292,7 @@ def _random(rng: np.random.Generator) -> str:
 )
 def test_what_a_result_follows_from_is_found_and_the_engines_agree(seed: int) -> None:
     """Where the output depends on what lay in memory, there is an error."""
-    body = _random(np.random.default_rng(seed))
+    body = random_statements(np.random.default_rng(seed))
     runs = [run_it(body, engine, (Junk(s),)) for engine in ENGINES for s in (1, 2)]
     outputs = {one.buffers["c"].tobytes() for one in runs}
     if len(outputs) > 1:

@@ -7,7 +7,7 @@ which the scheduler may choose another batch (barriers, fences, what starts some
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 from kernelrig.emu.machine.instruction_table import Step
@@ -120,6 +120,35 @@ def liveness(
     """Return, a segment each, the bits of the registers that are read from its start on, and from
     its end on.
     """
+    return _liveness(function, steps, cuts, flow, _uses)
+
+
+def maybe_unwritten(
+    function: Function, steps: list[Step | None], cuts: list[tuple[int, int]], flow: Flow
+) -> list[int]:
+    """Return the registers of which some way through the kernel reads a lane before it writes it.
+
+    What an asynchronous instruction reads of its results in flight is for itself to look at.
+    """
+    before, _ = _liveness(function, steps, cuts, flow, checked_reads)
+    entry = before[0] if before else 0
+    return [register for register in range(len(function.registers)) if entry >> register & 1]
+
+
+def checked_reads(instruction: Instruction, step: Step | None) -> set[int]:
+    """Return the registers that must hold something when an instruction reads them."""
+    if step is not None and step.in_flight:
+        return {instruction.guard.register.index} if instruction.guard else set()
+    return read_by(instruction, step)
+
+
+def _liveness(
+    function: Function,
+    steps: list[Step | None],
+    cuts: list[tuple[int, int]],
+    flow: Flow,
+    uses_of: Callable[[Instruction, Step | None], set[int]],
+) -> tuple[list[int], list[int]]:
     uses: list[int] = []
     kills: list[int] = []
     following = successors(cuts, flow)
@@ -127,7 +156,7 @@ def liveness(
         used = killed = 0
         for at in range(first, last):
             instruction = function.instructions[at]
-            used |= _bits(_uses(instruction, steps[at])) & ~killed
+            used |= _bits(uses_of(instruction, steps[at])) & ~killed
             killed |= _bits(_kills(instruction, steps[at]))
         uses.append(used)
         kills.append(killed)

@@ -33,6 +33,7 @@ becomes
   masking would cost more than the sum. One with an effect gets the mask, its guard in it, and is
   not called where no lane is left.
 - `W` merges the result of a guarded instruction with what the register held.
+- `Y` looks at lanes of a register that may not have been written, `Z` knows them as written.
 - `C.at` is the instruction that a finding is reported at.
 - `Q` holds something while values are followed that must not be used (`observe.unwritten_values`):
   `T` is then told of each instruction before it runs, and `E` behind one that stores such a value.
@@ -52,11 +53,13 @@ from kernelrig.emu.frontend.basic_blocks import LEAVES, STORES, labels_of, names
 from kernelrig.emu.frontend.function_text import FunctionText
 from kernelrig.emu.frontend.literals import floating, integer
 from kernelrig.emu.frontend.runtime import follow, merge, nothing, stored, unready
+from kernelrig.emu.frontend.unwritten_lanes import UnwrittenLanes
 from kernelrig.emu.frontend.variables import UnsupportedInstruction, VariableLayout
 from kernelrig.emu.frontend.watched_registers import WatchedRegisters
 from kernelrig.emu.machine.instruction_table import Step, Unsupported
 from kernelrig.emu.machine.program import BRANCH, EXIT, FALL, STOP, TABLE, IssueCondition, Segment
 from kernelrig.emu.machine.special_registers import special
+from kernelrig.emu.machine.unwritten_registers import registers_read, registers_written
 from kernelrig.emu.numerics import arrays
 from kernelrig.emu.numerics.arrays import I64, U32, UNSIGNED
 from kernelrig.ptx import (
@@ -104,12 +107,15 @@ class Codegen(FunctionText):
             "Q": self.following,
             "T": follow,
             "E": stored,
+            "Y": registers_read,
+            "Z": registers_written,
             "N": arrays.narrowed,
             "any_": arrays.anyone,
             "S": special,
             "whole": arrays.full_mask,
         }
         self.watched = WatchedRegisters(steps)
+        self.unwritten = UnwrittenLanes(basic_blocks.maybe_unwritten(function, steps, cuts, flow))
         self._start()
 
     def _start(self) -> None:
@@ -120,6 +126,7 @@ class Codegen(FunctionText):
         self.views: dict[tuple[int, str], str] = {}
         self.written: set[int] = set()
         self.watched.start()
+        self.unwritten.start()
 
     def segment(self, index: int) -> Segment:
         flow, number = self.flow, self.number
@@ -175,8 +182,10 @@ class Codegen(FunctionText):
             if guard:
                 raise Unsupported("brx under a guard is not supported")
             index = self._operand(at, instruction.operands[0], U32)
+            self._looks(at, instruction, None, "")
             self._follow(at, "", [index])
             return index
+        self._looks(at, instruction, None, guard)
         self._follow(at, guard, [])
         return guard or "None"
 
@@ -209,7 +218,10 @@ class Codegen(FunctionText):
         guard = self._guard(at, instruction.guard)
         operands = [self._operand(at, o, d, step.in_flight) for o, d in step.reads]
         wanted = [(r, d) for r, d in step.writes]
+        self._looks(at, instruction, step, guard)
         self._follow(at, guard, operands)
+        numbers = self.unwritten.written_by(instruction, step)
+        self._fills(f"N(M, {guard})" if guard else "M", numbers)
         # A guarded write merges with the old value, which must then be a local variable already.
         if guard:
             for register, _ in wanted:

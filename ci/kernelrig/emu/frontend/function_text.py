@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from kernelrig.emu.frontend.unwritten_lanes import Numbers, UnwrittenLanes
+from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.numerics.arrays import Array
-from kernelrig.ptx import Function
+from kernelrig.ptx import Function, Instruction
 
 
 def compiled_late(name: str, text: str, file: str, names: dict[str, Any]) -> Callable[..., Any]:
@@ -40,6 +42,7 @@ class FunctionText:
     function: Function
     names: dict[str, Any]
     lines: list[str]
+    unwritten: UnwrittenLanes
 
     def _function(self, name: str, parameters: str) -> Callable[..., Any]:
         body = "\n    ".join(self.lines)
@@ -62,6 +65,21 @@ class FunctionText:
         """Have values that must not be used followed through the instruction."""
         read = "".join(f"{operand}, " for operand in operands)
         self.lines.append(f"if Q: T(C, {at}, M, {guard or None}, ({read}))")
+
+    def _looks(self, at: int, i: Instruction, step: Step | None, guard: str) -> None:
+        """Have the registers looked at that an instruction reads and that may not be written."""
+        self._looks_at(at, "M", self.unwritten.of_guard(i))
+        self._looks_at(at, f"N(M, {guard})" if guard else "M", self.unwritten.read_by(i, step))
+
+    def _looks_at(self, at: int, mask: str, numbers: Numbers) -> None:
+        """Have lanes looked at that may not have written what they read."""
+        if numbers:
+            self.lines.append(f"Y(C, {mask}, {numbers}, {at})")
+
+    def _fills(self, mask: str, numbers: Numbers) -> None:
+        """Have lanes known as written from here on."""
+        if numbers:
+            self.lines.append(f"Z(C, {mask}, {numbers})")
 
     def _stored(self) -> None:
         """Say that an instruction that may store such values has run."""

@@ -42,7 +42,10 @@ def stored(batch: WarpBatch) -> None:
 
 
 def unready(batch: WarpBatch, register: int, at: int) -> Array:
-    """Report a read of a register that holds nothing yet, and make something of it."""
+    """Make something of a register that holds nothing yet; report one that is read in flight.
+
+    Of one that was never written, `machine.unwritten_registers` knows in which lanes.
+    """
     value = batch.registers[register]
     instruction = batch.machine.program.function.instructions[at]
     name = batch.machine.program.function.registers[register].name
@@ -61,12 +64,6 @@ def unready(batch: WarpBatch, register: int, at: int) -> Array:
         if value.tag == LOADED:
             batch.registers[register] = values
         return values
-    batch.report(
-        "uninitialised",
-        f"{instruction.mnemonic} reads {name}, which nothing has written",
-        batch.lanes,
-        context=Context("register-not-written"),
-    )
     return nothing(batch.machine.program.function.registers[register].type)
 
 

@@ -62,6 +62,7 @@ class ProgramWords(ctypes.Structure):
 ON_BATCH = ctypes.CFUNCTYPE(c_int, c_int64)
 ON_INSTRUCTION = ctypes.CFUNCTYPE(c_int, c_int64, c_int)
 ON_REGISTER = ctypes.CFUNCTYPE(c_int, c_int64, c_int, c_int)
+ON_LANES = ctypes.CFUNCTYPE(c_int, c_int64, c_int, c_int, c_int64)
 ON_OVERWRITTEN = ctypes.CFUNCTYPE(c_int, c_int64, c_int, c_int, c_int64, c_int)
 ON_WARP = ctypes.CFUNCTYPE(c_int, c_int)
 ON_WORDS = ctypes.CFUNCTYPE(c_int, c_int64, c_int64)
@@ -74,6 +75,7 @@ CALLBACKS = (
     ("step", ON_INSTRUCTION),
     ("follow", ON_INSTRUCTION),
     ("unready", ON_REGISTER),
+    ("unwritten", ON_LANES),
     ("early", ON_REGISTER),
     ("overwritten", ON_OVERWRITTEN),
     ("members", ON_WORDS),
@@ -114,6 +116,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
         None,
         (c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int64, c_void_p),
     ),
+    "core_unwritten": (None, (c_void_p, c_void_p)),
     "core_run": (None, (c_void_p,)),
     "core_blocked": (None, (c_void_p, c_void_p, c_int)),
     "core_wake": (None, (c_void_p, c_int64)),

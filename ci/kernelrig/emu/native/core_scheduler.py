@@ -27,6 +27,7 @@ from kernelrig.emu.machine.machine_state import ReconvergencePoint
 from kernelrig.emu.machine.progress import AT, Progress
 from kernelrig.emu.machine.schedule_policy import FRIENDLY, LATE, RANDOM, UNFAIR, Policy
 from kernelrig.emu.machine.time_limit import limits_pass
+from kernelrig.emu.machine.unwritten_registers import UnwrittenRegisters
 from kernelrig.emu.machine.warp_barriers import meet
 from kernelrig.emu.native.batch_facade import (
     IN_FLIGHT,
@@ -172,6 +173,12 @@ class CoreScheduler:
         value = unready(batch, register, at)
         if batch.flags[register] in (IN_FLIGHT, PYTHON_IN_FLIGHT):
             self.machine.write_register(batch, register, value)
+        return 0
+
+    def _unwritten(self, address: int, number: int, at: int, lanes: int) -> int:
+        batch = self.machine.batch(address)
+        words = words_at(lanes, batch.size)
+        self.machine.part(UnwrittenRegisters).found(batch, number, at, words)
         return 0
 
     def _early(self, address: int, register: int, at: int) -> int:

@@ -31,7 +31,7 @@ from kernelrig.emu.native.step_functions import StepFunctions, surely_set
 from kernelrig.emu.numerics.arrays import U32
 from kernelrig.ptx import Guard, Instruction
 
-PYTHON, CHECK = -1, -2
+PYTHON, CHECK, LOOK = -1, -2, -3
 NO_GUARD = -(1 << 31)
 ALIGN = 64
 _ENDS = {FALL: 0, STOP: 1, BRANCH: 2, TABLE: 3, EXIT: 4}
@@ -130,8 +130,10 @@ class _Encoder:
                     checked = next(iter(self._unproven(at)), -1)
                 elif segment.end == TABLE:
                     self._checks(at)
+                self._looks(at, instruction)
                 continue
             self._checks(at)
+            self._looks(at, instruction)
             self._overwrites(at, instruction)
             self._lowered(at, instruction, step, sets)
             if not step.in_flight and not (step.effect and instruction.guard):
@@ -299,6 +301,18 @@ class _Encoder:
     def _checks(self, at: int) -> None:
         for register in self._unproven(at):
             self._instruction(CHECK, at, immediates=(register,))
+
+    def _looks(self, at: int, instruction: Instruction) -> None:
+        """Have lanes looked at that may not have written what they read, then what is written."""
+        guard, negated = self._guard(instruction.guard)
+        for guarded, numbers in self.functions.looked_at[at]:
+            places = (guard, negated) if guarded else ()
+            self._instruction(LOOK, at, *places, immediates=(len(numbers), *numbers))
+        if numbers := self.functions.filled[at]:
+            self._instruction(
+                self.find(b"register.fills"), at, guard, negated,
+                immediates=(len(numbers), *numbers),
+            )  # fmt: skip
 
     def _guard(self, guard: Guard | None) -> tuple[int, int]:
         if guard is None:

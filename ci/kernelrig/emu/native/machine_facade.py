@@ -16,6 +16,7 @@ from kernelrig.emu.machine.machine_state import Geometry, Machine, Part, WarpBat
 from kernelrig.emu.machine.operations import Op, OperationQueue
 from kernelrig.emu.machine.program import Program
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES, Memory
+from kernelrig.emu.machine.unwritten_registers import UnwrittenRegisters
 from kernelrig.emu.native.barrier_uses import NativeUse
 from kernelrig.emu.native.batch_facade import NativeBatch, bits_of, lanes_of
 from kernelrig.emu.native.core_calls import View, core_calls
@@ -181,6 +182,8 @@ class NativeMachine(Machine):
             self.core, count, self._slots.ctypes.data, self._alive.ctypes.data,
             self._files.ctypes.data, made.file_bytes, self.visits.ctypes.data,
         )  # fmt: skip
+        left = self.part(UnwrittenRegisters).left
+        self.calls.core_unwritten(self.core, left.ctypes.data)
         (everyone,) = self.ready
         for fill in made.fills:
             value = np.broadcast_to(fill.value(everyone), (count, LANES))

@@ -12,6 +12,7 @@ from typing import Any
 
 from kernelrig.emu.frontend.basic_blocks import successors
 from kernelrig.emu.frontend.codegen import Codegen
+from kernelrig.emu.frontend.unwritten_lanes import Numbers
 from kernelrig.emu.numerics.arrays import U32
 from kernelrig.ptx import Register
 
@@ -26,12 +27,17 @@ class StepFunctions(Codegen):
         self.names = dict(codegen.names)
         self.checks: dict[int, tuple[int, ...]] = {}
         self.overwriting: dict[int, tuple[int, ...]] = {}  # by instruction: watched registers
+        # By instruction: what is looked at, by guard or not, and what is written (UnwrittenLanes).
+        self.looked_at: dict[int, list[tuple[bool, Numbers]]] = {}
+        self.filled: dict[int, Numbers] = {}
         self.fetched: dict[int, frozenset[int]] = {}
         self.segment_of: dict[int, int] = {}
         self._functions: dict[int, Callable[..., Any]] = {}
         self._followed: dict[int, Callable[..., Any]] = {}
         self._checking: list[int] = []
         self._overwriting: list[int] = []
+        self._looking: list[tuple[bool, Numbers]] = []
+        self._filling: Numbers = ()
         self._known: frozenset[int] = frozenset()
         for index, (first, last) in enumerate(self.cuts):
             self._start()
@@ -40,9 +46,11 @@ class StepFunctions(Codegen):
                 self.fetched[at] = frozenset(self.held)
                 self._checking = []
                 self._overwriting = []
+                self._looking, self._filling = [], ()
                 self._instruction(at)
                 self.checks[at] = tuple(self._checking)
                 self.overwriting[at] = tuple(self._overwriting)
+                self.looked_at[at], self.filled[at] = self._looking, self._filling
 
     def _instruction(self, at: int) -> str:
         instruction, step = self.function.instructions[at], self.steps[at]
@@ -79,6 +87,15 @@ class StepFunctions(Codegen):
 
     def _follow(self, at: int, guard: str, operands: list[str]) -> None:
         """Do nothing: the core asks for it before it runs an instruction."""
+
+    def _looks_at(self, at: int, mask: str, numbers: Numbers) -> None:
+        """The core looks by itself (`encode`)."""
+        if numbers:
+            self._looking.append((mask != "M", numbers))
+
+    def _fills(self, mask: str, numbers: Numbers) -> None:
+        """The core does by itself."""
+        self._filling = numbers
 
     def _stored(self) -> None:
         """Do nothing: the core says so behind it."""

@@ -157,10 +157,10 @@ class Init(Hooks):
                 )  # fmt: skip
             brought = loaded(instruction, missing & some[..., None])
             step = machine.program.codegen.steps[batch.at]
-            for (register, _), lanes in zip(step.writes, brought, strict=True):
+            for (register, _), (lanes, part) in zip(step.writes, brought, strict=True):
                 if register is not None:
                     for warp, bits in zip(batch.warps.tolist(), bits_of(lanes), strict=True):
-                        values.hold(warp, register.index, bits, origin)
+                        values.hold(warp, register.index, bits, origin, part)
         return chosen
 
     def marks(self, cta: int) -> NDArray[np.bool_]:
@@ -235,11 +235,11 @@ class Init(Hooks):
             for held, at, column in zip(op.stored, shape.lanes, shape.columns, strict=True):
                 if held is None:
                     continue
-                chosen = np.array([held[0] >> lane & 1 for lane in range(len(at))], np.bool_)
+                chosen = np.array([held.lanes >> lane & 1 for lane in range(len(at))], np.bool_)
                 for half in range(1 + shape.halves):
                     place = lanes.start + at[chosen], columns.start + column[chosen] + half
                     marks[place] = False
-                    values.tensor(cta)[place] = held[1].number
+                    values.tensor(cta)[place] = held.origin.number
 
     def _load(self, op: Op, cta: int, lane: int, column: int, part: NDArray[np.bool_]) -> None:
         """Follow what a tcgen05.ld brings into registers of words that hold nothing."""

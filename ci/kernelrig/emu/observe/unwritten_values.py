@@ -13,7 +13,7 @@ value: until then a run costs what it did.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.numerics.arrays import Array, Mask, narrowed
+from kernelrig.emu.observe.bit_flow import Flow
 from kernelrig.emu.observe.branch_region import computing_region, written_in
 from kernelrig.emu.observe.product_values import ProductValues
-from kernelrig.emu.observe.value_flow import Flow, bits_of, flow_of, results, stored_rows
-from kernelrig.emu.observe.value_origin import Held, Origin
+from kernelrig.emu.observe.value_flow import bits_of, flow_of, results, stored_rows
+from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, first_of
 from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
 from kernelrig.ptx import Instruction
 
@@ -59,24 +60,40 @@ class UnwrittenValues:
 
     # Where they come from.
     def origin(
-        self, at: int, same: object, text: str, context: Context, warp: int, lanes: int, count: int
+        self,
+        at: int,
+        same: object,
+        text: str,
+        context: Context,
+        warp: int,
+        lanes: int,
+        count: int,
+        unused: str = "uninitialised-not-used",
     ) -> Origin:
-        """Return the origin of values that an instruction reads; of equal ones there is one."""
+        """Return the origin of values that an instruction reads; of equal ones there is one.
+
+        `unused` is the rule where nothing uses them.
+        """
         known = self._known.get((at, same))
         if known is None:
-            known = Origin(text, at, same, context, warp, lanes, len(self.origins) + 1)
+            number = len(self.origins) + 1
+            known = Origin(text, at, same, context, warp, lanes, number, unused)
             self._known[at, same] = known
             self.origins.append(known)
         known.count += count
         return known
 
-    def hold(self, warp: int, register: int, lanes: int, origin: Origin) -> None:
+    def hold(self, warp: int, register: int, lanes: int, origin: Origin, part: int = WHOLE) -> None:
         """Let some lanes of a register hold a value of `origin`."""
         if not lanes:
             return
         held = self.registers.setdefault(warp, {})
         before = held.get(register)
-        held[register] = (lanes | before[0], before[1]) if before else (lanes, origin)
+        held[register] = (
+            Held(lanes | before.lanes, first_of((before.origin, origin)), part | before.part)
+            if before
+            else Held(lanes, origin, part)
+        )
         self.machine.follow_values(True)
 
     def origins_of(self, space: str, positions: Array) -> NDArray[np.int32]:
@@ -123,7 +140,7 @@ class UnwrittenValues:
         narrow = mask if guard is None else narrowed(mask, guard)
         lanes = here if guard is None else bits_of(batch.mask_of(narrow))
         stored: dict[int, list[Held | None]] = {}
-        made: dict[int, list[Held]] | None = None
+        made: Mapping[int, Sequence[Held | None]] | None = None
         for row, warp, held in rows:
             if flow.live is not None:
                 _drop(held, here[row], flow.live)
@@ -132,7 +149,7 @@ class UnwrittenValues:
             self._used(at, flow, warp, held, lanes[row])
             if flow.kind == "store":
                 values = [held.get(register) for _, register in flow.values]
-                if any(v and v[0] & lanes[row] for v in values):
+                if any(v and v.lanes & lanes[row] for v in values):
                     stored[row] = values
             elif flow.kind == "exit":
                 _drop(held, lanes[row], frozenset())
@@ -147,7 +164,7 @@ class UnwrittenValues:
 
     def _guard(self, at: int, flow: Flow, warp: int, held: dict[int, Held], lanes: int) -> None:
         of_guard = held.get(flow.guard)
-        if not of_guard or not of_guard[0] & lanes or flow.pure:
+        if not of_guard or not of_guard.lanes & lanes or flow.pure:
             return
         region = self._region(at) if flow.kind == "branch" else None
         if region is None:
@@ -156,8 +173,8 @@ class UnwrittenValues:
         # Of lanes that jump over a write, what was there follows from the value as well.
         for register in (_decided_by(at), *written_in(self.machine.program, region)):
             before = held.get(register)
-            bits = of_guard[0] & lanes | (before[0] if before else 0)
-            held[register] = (bits, before[1] if before else of_guard[1])
+            bits = of_guard.lanes & lanes | (before.lanes if before else 0)
+            held[register] = Held(bits, before.origin if before else of_guard.origin)
 
     def _region(self, at: int) -> frozenset[int] | None:
         """Return where registers follow from what decides a branch, if it decides nothing else."""
@@ -168,25 +185,21 @@ class UnwrittenValues:
     def _leave(self, at: int, held: dict[int, Held], lanes: int) -> None:
         """Lanes that go on behind the place where the ways of a branch meet are decided no more."""
         for key in [k for k in held if k < _NEVER and at not in (self._region(_branch(k)) or ())]:
-            bits, origin = held[key]
-            if bits & ~lanes:
-                held[key] = (bits & ~lanes, origin)
-            else:
-                del held[key]
+            _forget(held, key, lanes)
 
     @staticmethod
     def _decided(held: dict[int, Held]) -> Held | None:
         """Return the lanes that are somewhere because such a value says so."""
-        bits, origin = 0, None
-        for key, value in held.items():
-            if key < _NEVER:
-                bits, origin = bits | value[0], origin or value[1]
-        return (bits, origin) if origin else None
+        known = [value for key, value in held.items() if key < _NEVER]
+        lanes = 0
+        for value in known:
+            lanes |= value.lanes
+        return Held(lanes, known[0].origin) if known else None
 
     def _used(self, at: int, flow: Flow, warp: int, held: dict[int, Held], lanes: int) -> None:
         for register in flow.used:
             value = held.get(register)
-            if value and value[0] & lanes:
+            if value and value.lanes & lanes:
                 self.use(at, warp, held, register, lanes)
 
     def _write(
@@ -195,25 +208,30 @@ class UnwrittenValues:
         held: dict[int, Held],
         here: int,
         lanes: int,
-        made: list[Held] | None,
+        made: Sequence[Held | None] | None,
     ) -> None:
         of_guard, decided = held.get(flow.guard), self._decided(held)
-        by_guard = of_guard[0] & here if of_guard else 0
-        by_guard |= decided[0] & lanes if decided else 0
+        by_guard = of_guard.lanes & here if of_guard else 0
+        by_guard |= decided.lanes & lanes if decided else 0
         of_guard = of_guard or decided
         for number, register in enumerate(flow.outs):
             if register < 0:
                 continue
-            bits, origin = made[number] if made else (0, None)
+            value = made[number] if made else None
             before = held.get(register)
-            left = before[0] & ~lanes if before else 0
-            bits = bits & lanes | by_guard
+            left = before.lanes & ~lanes if before else 0
+            bits = (value.lanes & lanes if value else 0) | by_guard
             if bits:
-                known = origin or (of_guard[1] if of_guard else None)
+                known = value.origin if value and value.lanes & lanes else None
+                known = known or (of_guard.origin if of_guard else None)
                 assert known is not None
-                held[register] = (bits | left, known)
+                part = WHOLE if by_guard or value is None else value.part
+                if before and left:
+                    part |= before.part
+                    known = first_of((known, before.origin))
+                held[register] = Held(bits | left, known, part)
             elif left and before:
-                held[register] = (left, before[1])
+                held[register] = before._replace(lanes=left)
             else:
                 held.pop(register, None)
 
@@ -226,12 +244,9 @@ class UnwrittenValues:
 
     def use(self, at: int, warp: int, held: dict[int, Held], register: int, lanes: int) -> None:
         """Report that an instruction uses a register; from here on its value counts as any."""
-        bits, origin = held[register]
-        self.report(origin, at, warp, bits & lanes)
-        if bits & ~lanes:
-            held[register] = (bits & ~lanes, origin)
-        else:
-            del held[register]
+        value = held[register]
+        self.report(value.origin, at, warp, value.lanes & lanes)
+        _forget(held, register, lanes)
 
     def report(self, origin: Origin, at: int, warp: int, lanes: int) -> None:
         """Report a use at instruction `at`, at the place of the read."""
@@ -240,6 +255,8 @@ class UnwrittenValues:
         frame = machine.program.where(at).frame
         context = replace(origin.context, related=(frame,) if frame.line else ())
         text = f"{origin.text}; its value is used by {machine.program.label(at)}"
+        if at == origin.at:
+            text = f"{origin.text}, and uses it"
         machine.report(
             "uninitialised", text, warp, lanes, origin.at, count=lanes.bit_count(),
             same=origin.same, context=context,
@@ -261,25 +278,28 @@ class UnwrittenValues:
                 continue
             width = size // len(values)
             for number, value in enumerate(values):
-                bits = value[0] & lanes[row] if value else 0
+                bits = value.lanes & lanes[row] if value else 0
                 if not bits or value is None:
                     continue
+                own = [byte for byte in range(width) if value.part >> 8 * byte & 0xFF]
+                if not own:  # of what is stored nothing
+                    continue
                 if space == "global":
-                    self.report(value[1], batch.at, int(batch.warps[row]), bits)
+                    self.report(value.origin, batch.at, int(batch.warps[row]), bits)
                     continue
                 chosen = [lane for lane in range(32) if bits >> lane & 1]
-                starts = flat[row, chosen] + number * width
-                stored.unmarked.append((space, starts, width, value[1]))
+                starts = (flat[row, chosen, None] + (number * width + np.array(own))).reshape(-1)
+                stored.unmarked.append((space, starts, 1, value.origin))
 
     def _store_matrices(self, i: Instruction, values: list[Held | None], flat: Array) -> None:
         """Lane 8 m + r names row r of matrix m, which register m of all lanes makes."""
         stored = self.stored
         known = [value for value in values if value]
         assert stored is not None
-        words = np.array([[value[0] if value else 0] for value in values], np.uint32)
+        words = np.array([[value.lanes if value else 0] for value in values], np.uint32)
         stored_bytes = stored_rows(i, (words >> np.arange(32) & 1).astype(np.bool_))
         rows, of = np.nonzero(stored_bytes.reshape(-1, 16))
-        stored.unmarked.append(("shared", flat[rows] + of, 1, known[0][1]))
+        stored.unmarked.append(("shared", flat[rows] + of, 1, known[0].origin))
 
     def finish(self) -> None:
         """The instruction that stores has run: what it wrote of them counts as not written."""
@@ -297,10 +317,12 @@ class UnwrittenValues:
         """Warn of reads whose values nothing has used."""
         for origin in self.origins:
             if not origin.used:
+                by_itself = " but along with another such" if origin.along else ""
                 self.machine.report(
-                    "uninitialised", f"{origin.text}; nothing uses the value", origin.warp,
-                    origin.lanes, origin.at, count=origin.count, same=(origin.same, "not used"),
-                    context=replace(origin.context, rule="uninitialised-not-used"),
+                    "uninitialised", f"{origin.text}; nothing uses the value{by_itself}",
+                    origin.warp, origin.lanes, origin.at, count=origin.count,
+                    same=(origin.same, "not used"),
+                    context=replace(origin.context, rule=origin.unused),
                 )  # fmt: skip
 
 
@@ -316,8 +338,13 @@ def _branch(key: int) -> int:
 def _drop(held: dict[int, Held], lanes: int, live: Iterable[int]) -> None:
     """Forget what no instruction reads any more."""
     for register in [r for r in held if r not in live and r >= 0]:
-        bits, origin = held[register]
-        if bits & ~lanes:
-            held[register] = (bits & ~lanes, origin)
-        else:
-            del held[register]
+        _forget(held, register, lanes)
+
+
+def _forget(held: dict[int, Held], register: int, lanes: int) -> None:
+    """Let some lanes of a register hold such a value no more."""
+    value = held[register]
+    if value.lanes & ~lanes:
+        held[register] = value._replace(lanes=value.lanes & ~lanes)
+    else:
+        del held[register]

@@ -7,7 +7,6 @@ that is read. The exceptions stand here: selections, shuffles, matrices of a war
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,8 @@ from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.program import Program
 from kernelrig.emu.numerics.arrays import LANES, U32, Array, Mask
-from kernelrig.emu.observe.value_origin import Held
+from kernelrig.emu.observe.bit_flow import Flow, part_read, results_by_bits
+from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, first_of
 from kernelrig.emu.tensor.warp_product import WarpForm, registers_of, sums_of, words_of
 from kernelrig.ptx import Address, Instruction, Negated, Operand, Register, Vector
 
@@ -27,25 +27,6 @@ ALL = (1 << LANES) - 1
 _SPREAD = frozenset({"vote", "match", "redux", "wmma", "activemask"})
 _PERMUTED = frozenset({"shfl", "movmatrix"})
 _NEVER = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """One instruction. `values` are (number of the operand, register) of what is handed on, `used`
-    registers that decide something that is seen, `outs` those that are written, -1 for `_`.
-
-    `live` are the registers that are read from here on, where a segment starts.
-    """
-
-    kind: str
-    step: Step | None
-    instruction: Instruction
-    guard: int
-    pure: bool
-    values: tuple[tuple[int, int], ...]
-    used: tuple[int, ...]
-    outs: tuple[int, ...]
-    live: frozenset[int] | None
 
 
 def flow_of(program: Program, at: int) -> Flow:
@@ -137,7 +118,7 @@ def results(
     operands: Sequence[Any],
     lanes: Sequence[int],
     held: Mapping[int, dict[int, Held]],
-) -> dict[int, list[Held]]:
+) -> Mapping[int, Sequence[Held | None]]:
     """Return, by row of the batch, which lanes of each result hold such values, and from where."""
     match flow.kind:
         case "permuted":
@@ -154,37 +135,45 @@ def results(
 def _each(
     flow: Flow, row: int, operands: Sequence[Any], lanes: int, held: Mapping[int, Held]
 ) -> list[Held]:
-    bits, origin = 0, None
+    if flow.kind == "pure":
+        by_bits = results_by_bits(flow, row, operands, lanes, held)
+        if by_bits is not None:
+            return by_bits
+    bits = 0
+    origins: list[Origin] = []
     for number, register in flow.values:
         value = held.get(register)
-        if value is None or not value[0] & lanes:
+        if value is None or not value.lanes & lanes:
             continue
-        some = value[0] & lanes & ~_masked(flow, row, number, operands, held)
+        some = value.lanes & lanes & ~_decided(flow, row, number, operands, held)
         if some:
             bits |= some
-            origin = origin or value[1]
-    if origin is None:
+            origins.append(value.origin)
+    if not origins:
         return []
+    origin = first_of(origins)
+    part = WHOLE
     if flow.kind == "spread":
+        if "ballot" in flow.instruction.flags:  # a bit of the result each
+            part = bits
         bits = lanes
-    return [(bits, origin)] * len(flow.outs)
+    return [Held(bits, origin, part)] * len(flow.outs)
 
 
-def _masked(
+def _decided(
     flow: Flow, row: int, number: int, operands: Sequence[Any], held: Mapping[int, Held]
 ) -> int:
-    """Return the lanes in which the other operands alone say the result."""
-    opcode = flow.instruction.opcode
-    if opcode == "selp" and number < 2:
-        chosen = _lane_bits(operands[2], row)
-        return chosen if number else ~chosen & ALL
-    if opcode not in ("and", "or"):
+    """Return the lanes in which the third operand of a comparison says the result alone."""
+    i = flow.instruction
+    if i.opcode not in ("setp", "set") or number > 1 or len(operands) < 3:
         return 0
-    other = operands[1 - number]
-    said = _lane_bits((other if opcode == "and" else ~other) == np.zeros(1, other.dtype), row)
-    for at, register in flow.values:  # what the other says, if it is to be used itself
-        if at != number and register in held:
-            said &= ~held[register][0]
+    if not i.flags & {"and", "or"}:
+        return 0
+    other = operands[2]
+    said = _lane_bits(other if "or" in i.flags else ~other, row)
+    for at, register in flow.values:
+        if at == 2 and register in held:
+            said &= ~held[register].lanes
     return said
 
 
@@ -200,16 +189,18 @@ def bits_of(lanes: NDArray[np.bool_]) -> list[int]:
 
 
 def _words(batch: WarpBatch, register: int, held: Mapping[int, dict[int, Held]]) -> Array:
-    """Return a register with all bits set in the lanes that hold such a value."""
+    """Return a register with the bits set that are such a value's, in the lanes that hold it."""
     words = np.zeros((batch.size, LANES), U32)
     for row, of in held.items():
         if value := of.get(register):
-            words[row] = np.where(np.uint32(value[0]) >> np.arange(LANES) & 1, 0xFFFFFFFF, 0)
+            bits = part_read(value.part, U32) or 0xFFFFFFFF  # of a wider register
+            words[row] = np.where(np.uint32(value.lanes) >> np.arange(LANES) & 1, bits, 0)
     return words
 
 
-def _first(flow: Flow, held: Mapping[int, Held]) -> Any:  # noqa: ANN401 - an Origin or None
-    return next((held[r][1] for _, r in flow.values if r in held), None)
+def _first(flow: Flow, held: Mapping[int, Held]) -> Origin | None:
+    known = [held[r].origin for _, r in flow.values if r in held]
+    return first_of(known) if known else None
 
 
 def _permuted(
@@ -229,15 +220,18 @@ def _permuted(
     finally:
         machine.findings = kept
     first = made[0] if isinstance(made, tuple) else made
-    bits = bits_of(np.broadcast_to(first, (batch.size, LANES)) != 0)
+    words = np.broadcast_to(first, (batch.size, LANES))
+    bits = bits_of(words != 0)
     found: dict[int, list[Held]] = {}
     for row, of in held.items():
         origin = _first(flow, of)
         others = 0
         for _, register in flow.values[1:]:
-            others |= of[register][0] if register in of else 0
+            others |= of[register].lanes if register in of else 0
         if origin is not None and bits[row] | others:
-            found[row] = [(bits[row] | others, origin), (others, origin)][: len(flow.outs)]
+            part = WHOLE if others else int(np.bitwise_or.reduce(words[row]))
+            made_of = [Held(bits[row] | others, origin, part), Held(others, origin)]
+            found[row] = made_of[: len(flow.outs)]
     return found
 
 
@@ -264,13 +258,13 @@ def _product(
     for row, of in held.items():
         origin = _first(flow, of)
         if origin is not None:
-            found[row] = [(of_register[row], origin) for of_register in bits]
+            found[row] = [Held(of_register[row], origin) for of_register in bits]
     return found
 
 
 def _of_warpgroup(
     flow: Flow, row: int, operands: Sequence[Any], held: Mapping[int, Held]
-) -> list[Held]:
+) -> list[Held | None]:
     """The same of a warp's rows of D, of A in registers; what shared memory brings comes later.
 
     Registers 0 and 2 of A are of row t / 4, 1 and 3 of the row 8 below; so are D's, two in turn, or
@@ -278,18 +272,20 @@ def _of_warpgroup(
     """
     adds = bool(_lane_bits(operands[0], row))
     halves = [0, 0]
-    origin: Any = None
+    of_a: list[Origin] = []
     count = len(flow.step.reads) - len(flow.outs) if flow.step else 0
     for number, register in flow.values:
         if number < count and register in held:
-            halves[number & 1] |= _whole_groups(held[register][0])
-            origin = origin or held[register][1]
+            halves[number & 1] |= _whole_groups(held[register].lanes)
+            of_a.append(held[register].origin)
     pairs = 1 if _d_type(flow) == "f16" else 2
-    found: list[Held] = []
+    found: list[Held | None] = []
     for number, register in enumerate(flow.outs):
         before = held.get(register) if adds else None
-        bits = halves[number // pairs & 1] | (before[0] if before else 0)
-        found.append((bits, before[1] if before and origin is None else origin))
+        rows = halves[number // pairs & 1]
+        known = [*(of_a if rows else ()), *((before.origin,) if before else ())]
+        lanes = rows | (before.lanes if before else 0)
+        found.append(Held(lanes, first_of(known)) if known else None)
     return found
 
 
@@ -303,26 +299,36 @@ def _whole_groups(bits: int) -> int:
     return some * 0xF
 
 
-def loaded(i: Instruction, missing: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
-    """Return by register which lanes a load brings something missing to: `missing` are the bytes
-    from each lane's address, (n, 32, size).
+def loaded(i: Instruction, missing: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], int]]:
+    """Return by register which lanes a load brings something missing to, and which bits of it:
+    `missing` are the bytes from each lane's address, (n, 32, size).
     """
     warps, _, size = missing.shape
     if i.opcode == "ld":
         count = next((int(word[1:]) for word in ("v2", "v4", "v8") if word in i.flags), 1)
         count *= 2 if "b128" in i.flags else 1
-        parts = np.any(missing.reshape(warps, LANES, count, size // count), axis=3)
-        return [parts[..., number] for number in range(count)]
+        parts = missing.reshape(warps, LANES, count, size // count)
+        each = [parts[..., number, :] for number in range(count)]
+        return [(np.asarray(np.any(one, axis=2)), _bits_of(i, one)) for one in each]
     count = next(int(word[1:]) for word in ("x1", "x2", "x4") if word in i.flags)
     if "b8" in i.flags:  # 16x16, transposed: four bytes of a column each
         columns = missing[:, : 16 * count].reshape(warps, count, 16, 16).swapaxes(2, 3)
         lanes = np.any(columns.reshape(warps, 2 * count, LANES, 4), axis=3)
-        return [lanes[:, number] for number in range(2 * count)]
+        return [(lanes[:, number], WHOLE) for number in range(2 * count)]
     halves = np.any(missing[:, : 8 * count].reshape(warps, count, 8, 8, 2), axis=4)
     if "trans" in i.flags:
         halves = halves.swapaxes(2, 3)
     lanes = np.any(halves.reshape(warps, count, LANES, 2), axis=3)
-    return [lanes[:, number] for number in range(count)]
+    return [(lanes[:, number], WHOLE) for number in range(count)]
+
+
+def _bits_of(i: Instruction, missing: NDArray[np.bool_]) -> int:
+    """Return the bits of a register in whose bytes something is missing, of a sign in all above."""
+    places = np.flatnonzero(missing.reshape(-1, missing.shape[-1]).any(axis=0)).tolist()
+    part = sum(0xFF << 8 * byte for byte in places)
+    signed = any(word[0] == "s" and word[1:].isdigit() for word in i.flags)
+    bits = 8 * missing.shape[-1]
+    return part | -1 << bits if signed and part >> bits - 1 else part
 
 
 def stored_rows(i: Instruction, lanes: NDArray[np.bool_]) -> NDArray[np.bool_]:

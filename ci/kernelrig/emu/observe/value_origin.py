@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kernelrig.emu.machine.findings import Context
 
@@ -20,12 +20,32 @@ class Origin:
     warp: int
     lanes: int
     number: int
+    unused: str
     count: int = 0
     used: bool = False
+    along: bool = False  # another stands for it where a value follows from both
 
 
-Held: TypeAlias = tuple[int, Origin]
-"""The lanes (bits) of a register that hold such a value, and where it comes from."""
+WHOLE = -1
+
+
+class Held(NamedTuple):
+    """The lanes (bits) of a register that hold such a value, where it comes from, and its bits."""
+
+    lanes: int
+    origin: Origin
+    part: int = WHOLE
+
+
+def first_of(origins: Iterable[Origin]) -> Origin:
+    """Return the origin of a value that follows from several: the first. Of the others it is known
+    that they are used along with another.
+    """
+    first, *others = origins
+    for other in others:
+        other.along |= other is not first
+    return first
+
 
 Hold: TypeAlias = Callable[[int, int, int, Origin], None]
 """Lets some lanes of a register hold such a value: warp, register, lanes, origin."""

@@ -231,12 +231,4 @@ EMULATED_RULES = (
         "",
         severity="warning",
     ),
-    IsaRule(
-        "register-not-written",
-        "",
-        "a register is written before it is read",
-        "it holds anything",
-        "",
-        severity="warning",
-    ),
 )

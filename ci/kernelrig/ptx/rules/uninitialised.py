@@ -28,6 +28,21 @@ VALUE_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "uninitialised-register",
+        "",
+        "a register whose value is used was written, in every lane that uses it",
+        "it holds anything: what ptxas put there before",
+        "give the variable a value on every way that leads here",
+    ),
+    IsaRule(
+        "register-not-written",
+        "",
+        "a register is written before it is read",
+        "nothing uses the value: compilers read registers whose value nobody needs",
+        "give the variable a value, or do not read it",
+        severity="warning",
+    ),
+    IsaRule(
         "uninitialised-padding",
         "",
         "all bytes of an integer are written before it is read",

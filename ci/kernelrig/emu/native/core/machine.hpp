@@ -84,6 +84,7 @@ struct Callbacks {
   // it is told when that is done, by the complement of `at`.
   int (*follow)(Batch*, int at);
   int (*unready)(Batch*, int reg, int at);        // a register is read that holds nothing
+  int (*unwritten)(Batch*, int number, int at, const Mask* lanes);  // one that these have not written
   int (*early)(Batch*, int reg, int at);          // Python's result in flight is to stay as it is
   int (*overwritten)(Batch*, int reg, int at, const Mask* lanes, int late);  // 0: is it?
   int (*members)(Batch*, uint32_t* masks);        // the member masks of each row's 32 lanes
@@ -155,6 +156,7 @@ struct Core {
   Memory* memory = nullptr;
   const int64_t* slot_of = nullptr;
   Mask* alive = nullptr;
+  Mask* unwritten = nullptr;  // by number of a register and warp (unwritten_registers.py)
   uint8_t* files = nullptr;
   int64_t file_bytes = 0;
   int64_t* visits = nullptr;
@@ -256,5 +258,6 @@ Result python_step(Context& context, const Instruction& instruction);
 
 // Checks the register `immediates[0]` before it is read.
 Result check_register(Context& context, const Instruction& instruction);
+Result check_lanes(Context& context, const Instruction& instruction);  // unwritten.cpp
 
 }  // namespace emu

@@ -11,7 +11,7 @@ using namespace emu;
 extern "C" {
 
 // One instruction as encode.py writes it. `handler`: a number of the registry, or one of these.
-enum : int32_t { PYTHON = -1, CHECK = -2 };
+enum : int32_t { PYTHON = -1, CHECK = -2, LOOK = -3 };
 
 struct InstructionWords {
   int32_t handler, at, guard, negated, effect, outs, ins, operands, immediates, sets, setting,
@@ -46,6 +46,7 @@ static Instruction instruction_of(const Core& core, const InstructionWords& word
   Instruction made{};
   made.run = word.handler == PYTHON  ? python_step
              : word.handler == CHECK ? check_register
+             : word.handler == LOOK  ? check_lanes
                                      : handler(word.handler);
   made.at = word.at;
   made.guard = word.guard;
@@ -143,6 +144,9 @@ void core_start(Core* core, int count, const int64_t* slot_of, Mask* alive, uint
   }
   core->start(warps.data(), lanes.data(), count);
 }
+
+// By number of a register and warp, the lanes that have not written it: Python's too.
+void core_unwritten(Core* core, Mask* left) { core->unwritten = left; }
 
 void core_run(Core* core) { core->run(); }
 

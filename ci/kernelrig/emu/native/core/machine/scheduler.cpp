@@ -196,7 +196,8 @@ bool Core::execute(Batch& batch, const Segment& segment) {
     executing(instruction.at);
     bool stores = false;
     // What an operation brings while a register is checked counts for the instruction itself.
-    if (instruction.at != followed && instruction.run != check_register) {
+    if (instruction.at != followed && instruction.run != check_register &&
+        instruction.run != check_lanes) {
       followed = instruction.at;
       const int answer = shared.following ? follow(batch, followed) : 0;
       if (answer < 0)

@@ -1,0 +1,171 @@
+"""Which bits of a result follow from bits that must not be used.
+
+Compilers put a value beside one that nobody needs into a wider register, and take it out again. So
+the bits of a register are told apart where an instruction does so: where it copies them, combines
+them one by one, carries only upwards, or has several elements in a register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from kernelrig.emu.machine.instruction_table import Step
+from kernelrig.emu.numerics.arrays import LANES, U32, UNSIGNED, Array
+from kernelrig.emu.observe.value_origin import WHOLE, Held, first_of
+from kernelrig.ptx import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One instruction. `values` are (number of the operand, register) of what is handed on, `used`
+    registers that decide something that is seen, `outs` those that are written, -1 for `_`.
+
+    `live` are the registers that are read from here on, where a segment starts.
+    """
+
+    kind: str
+    step: Step | None
+    instruction: Instruction
+    guard: int
+    pure: bool
+    values: tuple[tuple[int, int], ...]
+    used: tuple[int, ...]
+    outs: tuple[int, ...]
+    live: frozenset[int] | None
+
+
+_COPIES = {"mov": 8, "not": 1, "brev": 1, "prmt": 2, "shl": 1, "shr": 1, "shf": 2, "bfe": 1,
+           "bfi": 2, "cvt": 1}  # fmt: skip
+"""How many of the operands are copied: each bit of the result is a bit of one of them."""
+_COMBINES = {"and": 2, "or": 2, "xor": 2, "lop3": 3, "selp": 3}
+"""Each bit of the result follows from one bit of each operand."""
+_CARRIES = frozenset({"add", "sub", "mul", "mad", "neg"})
+_ELEMENTS = {"f16x2": 16, "bf16x2": 16, "u16x2": 16, "s16x2": 16, "f32x2": 32}
+_MANY_ELEMENTS = frozenset({"setp", "set", "cvt", "vote"})
+
+
+def part_read(part: int, dtype: np.dtype[Any]) -> int:
+    """Return the bits that an operand of some type takes of a register."""
+    return part & (1 << 8 * dtype.itemsize) - 1 if dtype.kind != "b" else part
+
+
+def results_by_bits(
+    flow: Flow, row: int, operands: Sequence[Any], lanes: int, held: Mapping[int, Held]
+) -> list[Held] | None:
+    """Return what the results of an instruction hold; None where all of each follows from all."""
+    i, step = flow.instruction, flow.step
+    assert step is not None
+    reads = [dtype for _, dtype in step.reads]
+    here = {
+        number: held[register]
+        for number, register in flow.values
+        if register in held
+        and held[register].lanes & lanes
+        and part_read(held[register].part, reads[number])
+    }
+    if not here:
+        return []
+    copies, combines = _COPIES.get(i.opcode, 0), _COMBINES.get(i.opcode, 0)
+    if i.opcode == "cvt" and not _of_integers(i, reads, [d for _, d in step.writes]):
+        copies = 0
+    if i.opcode == "lop3" and i.flags & {"and", "or"}:
+        combines = 0
+    origin = first_of(value.origin for value in here.values())
+    if max(here) < (copies or combines):
+        every = _tried(flow, row, operands, here, both=bool(combines))
+        return [Held(bits & lanes, origin, part) for bits, part in every]
+    bits = 0
+    for value in here.values():
+        bits |= value.lanes & lanes
+    element = next((n for word, n in _ELEMENTS.items() if word in i.flags), 0)
+    if element and i.opcode not in _MANY_ELEMENTS:
+        part, mask = 0, (1 << element) - 1
+        for number, value in here.items():
+            for at in range(0, 8 * reads[number].itemsize, element):
+                part |= mask << at if value.part >> at & mask else 0
+        return [Held(bits, origin, part)] * len(flow.outs)
+    if _only_upwards(i, reads):
+        lowest = min((v.part & -v.part for v in here.values()), default=1)
+        return [Held(bits, origin, -lowest)] * len(flow.outs)
+    return None
+
+
+def _of_integers(
+    i: Instruction, reads: Sequence[np.dtype[Any]], writes: Sequence[np.dtype[Any]]
+) -> bool:
+    return "sat" not in i.flags and all(dtype.kind in "iu" for dtype in (*reads, *writes))
+
+
+def _only_upwards(i: Instruction, reads: Sequence[np.dtype[Any]]) -> bool:
+    """Say whether bits of sums follow from those of operands that are not above them."""
+    if i.opcode not in _CARRIES or i.flags & {"sat", "cc", "hi", "wide"}:
+        return False
+    return all(dtype.kind in "iu" for dtype in reads)
+
+
+def _tried(
+    flow: Flow, row: int, operands: Sequence[Any], here: Mapping[int, Held], *, both: bool
+) -> list[tuple[int, int]]:
+    """Run the instruction with such bits clear and set: those that differ follow from them.
+
+    `both`: bits of several operands meet in one, so that all combinations count.
+    """
+    step = flow.step
+    assert step is not None
+    of_row = [_row_of(operand, row) for operand in operands]
+    masks = {number: _mask(value, of_row[number]) for number, value in here.items()}
+    choices: list[Sequence[bool]] = [(False, True)] * len(here) if both else [(False, True)]
+    first: list[Array] = []
+    differ: list[Array] = []
+    for chosen in product(*choices):
+        tried = list(of_row)
+        for number, value in zip(masks, chosen if both else chosen * len(masks), strict=True):
+            tried[number] = _with(of_row[number], masks[number], value)
+        made = step.run(*tried)
+        bits = [_bits(part) for part in (made if isinstance(made, tuple) else (made,))]
+        if not first:
+            first, differ = bits, [np.zeros_like(part) for part in bits]
+        differ = [d | (part ^ known) for d, part, known in zip(differ, bits, first, strict=True)]
+    found = []
+    for (_, dtype), part in zip(step.writes, differ, strict=True):
+        flat = np.broadcast_to(part, (1, LANES))[0]
+        word = int(np.bitwise_or.reduce(flat))
+        if dtype.kind == "b" or (dtype.kind == "i" and word >> 8 * dtype.itemsize - 1):
+            word = WHOLE if dtype.kind == "b" else word | -1 << 8 * dtype.itemsize
+        found.append((_lanes(flat != 0), word))
+    return found
+
+
+def _row_of(operand: Any, row: int) -> Array:  # noqa: ANN401 - an array, or a constant
+    values: Array = np.asarray(operand)
+    one = values[row : row + 1] if len(values) > 1 else values
+    return np.broadcast_to(one, (1, LANES)).copy()
+
+
+def _mask(value: Held, like: Array) -> Array:
+    lanes = (np.uint32(value.lanes) >> np.arange(LANES, dtype=U32) & 1).astype(np.bool_)[None]
+    if like.dtype.kind == "b":
+        return lanes
+    kind = UNSIGNED[like.dtype.itemsize]
+    return np.asarray(np.where(lanes, kind.type(part_read(value.part, kind)), kind.type(0)))
+
+
+def _with(values: Array, mask: Array, ones: bool) -> Array:
+    bits = _bits(values)
+    made: Array = (bits | mask if ones else bits & ~mask).view(values.dtype)
+    return made
+
+
+def _bits(values: Array) -> Array:
+    if values.dtype.kind == "b":
+        return values
+    return np.ascontiguousarray(values).view(UNSIGNED[values.dtype.itemsize])
+
+
+def _lanes(chosen: Array) -> int:
+    return int(np.packbits(chosen, bitorder="little").view(U32)[0])

@@ -99,14 +99,20 @@ class DeviceCode:
 
     @property
     def sass(self) -> str:
-        return disassemble(self.cubin, self.tools, "-c")
+        return disassemble(self.cubin, self.tools, "-c", "-gi")
 
 
 def compile_megakernel(
     root: Path, tools: Toolchain, arch: str = "sm_100a", variant: str = "production"
 ) -> DeviceCode:
     """Compile the project's kernel for `arch`, the part that runs on the GPU alone."""
-    request = Request(config.load_kernels(root)["patch_embed"], arch, variant)
+    return compile_device_code(
+        Request(config.load_kernels(root)["patch_embed"], arch, variant), root, tools
+    )
+
+
+def compile_device_code(request: Request, root: Path, tools: Toolchain) -> DeviceCode:
+    """Compile the part of `root`'s kernel that runs on the GPU."""
     argv = [*compile_argv(request, tools, root), *ONLY_DEVICE, "--keep", "--keep-dir", OUT]
     argv += ["-o", f"{OUT}/kernel.cubin"]
     folder = compile_once(argv, tools, source=request.source, cwd=root)

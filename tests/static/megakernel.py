@@ -9,15 +9,13 @@ from pathlib import Path
 
 from kernelrig import config
 from kernelrig.build import Request
-from kernelrig.build.command import compile_argv
 from kernelrig.build.resources import parse_ptxas_log
-from kernelrig.build.tunable_builds import ONLY_DEVICE
 from kernelrig.model import FunctionResources, Kernel, Toolchain
 from kernelrig.sass import Module, control_flow, parse_sass
 from kernelrig.static import Subject
 from kernelrig.static.role_graph import RoleGraph, part_roles
 
-from tests.compilations import LOG, OUT, compile_once, disassemble
+from tests.kernel.bad_kernels import compile_device_code
 from tests.toolchain_fixture import REPOSITORY
 
 ENTRY = "patch_embed_gemm"
@@ -65,8 +63,6 @@ def compile_kernel(
     way = known.variants["production"]
     variants = {**known.variants, "production": replace(way, defines={**way.defines, **defines})}
     request = Request(replace(known, variants=variants), arch, "production")
-    argv = (*compile_argv(request, tools, root), *ONLY_DEVICE, "-o", f"{OUT}/kernel.cubin")
-    folder = compile_once(argv, tools, source=request.source, cwd=root)
-    listed = disassemble(folder / "kernel.cubin", tools, "-c", "-gi")
-    resources = parse_ptxas_log((folder / LOG).read_text())
-    return Compiled(Subject(known, arch, "production"), parse_sass(listed), resources)
+    code = compile_device_code(request, root, tools)
+    subject = Subject(known, arch, "production")
+    return Compiled(subject, parse_sass(code.sass), parse_ptxas_log(code.log))

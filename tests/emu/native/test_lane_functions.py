@@ -72,7 +72,7 @@ match.all.sync.b64 %r1, %rd2, %r4; redux.sync.min.u32 %r1, %r2, %r4; elect.sync 
 redux.sync.max.s32 %r1, %r2, %r4; redux.sync.xor.b32 %r1, %r2, %r4; nanosleep.u32 20;
 redux.sync.min.f32 %f1, %f2, %r4; redux.sync.max.NaN.f32 %f1, %f2, %r4;
 redux.sync.max.abs.f32 %f1, %f2, %r4; redux.sync.min.abs.NaN.f32 %f1, %f2, %r4;
-trap; brkpt; isspacep.shared %p1, %rd1;
+trap; brkpt; isspacep.shared %p1, %rd1; fns.b32 %r1, %r2, %r3, %r4;
 min.relu.s32 %r1, %r2, %r3; sub.s64 %rd1, 5, %rd2; mul.wide.s32 %rd1, %r1, 4;
 bfe.u64 %rd1, %rd2, 60, 9; prmt.b32 %r1, %r2, %r3, 0xBA98; lop3.b32 %r1, %r2, %r3, 7, 0xD8;
 """
@@ -252,7 +252,7 @@ NOT_NATIVE = {
     *(f"{op}.bf16{x2}" for op in ("ex2.approx.ftz", "tanh.approx") for x2 in ("", "x2")),
     "add.cc.u32", "add.cc.u64", "addc.u32", "addc.u64", "addc.cc.u32", "sub.cc.u32", "subc.u32",
     "subc.cc.u32", "mad.lo.cc.u32", "madc.hi.u32",
-    "trap", "brkpt", "isspacep.shared", "setmaxnreg.inc.sync.aligned.u32",
+    "trap", "brkpt", "fns.b32", "isspacep.shared", "setmaxnreg.inc.sync.aligned.u32",
 }  # fmt: skip
 """What is left to the Python step: f64 in other modes than to nearest, the functions that NumPy
 approximates, the carry flag, and what ends, calls or asks for more of the machine.

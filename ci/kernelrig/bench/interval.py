@@ -12,7 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import stdev
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 RESAMPLES = 4_000
 SEED = 20261121
@@ -58,6 +63,7 @@ def interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
     return min(low, middle - half), max(high, middle + half)
 
 
+@lru_cache(maxsize=1024)  # an estimate of the minutes left asks for the same ones again and again
 def t_quantile(probability: float, freedom: int) -> float:
     """Return the quantile of Student's t distribution with `freedom` degrees of freedom."""
     # What scipy.stats.t.ppf calls; scipy.stats itself takes half a second more to import.
@@ -70,9 +76,18 @@ def _bootstrap(values: Sequence[float], confidence: float) -> tuple[float, float
     import numpy as np  # takes 0.1 s to import
 
     observed, count = np.asarray(values), len(values)
-    drawn = np.random.default_rng(SEED).integers(count, size=(RESAMPLES, count))
     left_out = trimmed(count)
-    means = np.sort(observed[drawn], axis=1)[:, left_out : count - left_out].mean(axis=1)
+    means = np.sort(observed[_resamples(count)], axis=1)[:, left_out : count - left_out].mean(
+        axis=1
+    )
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, (tail, 1 - tail))
     return float(low), float(high)
+
+
+@lru_cache(maxsize=4)
+def _resamples(count: int) -> NDArray[Any]:
+    """Return which of `count` values are in each resample, the same ones each time."""
+    import numpy as np
+
+    return np.random.default_rng(SEED).integers(count, size=(RESAMPLES, count))

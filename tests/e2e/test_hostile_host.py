@@ -12,7 +12,7 @@ STAGE = "stages/01-program"
 
 # The host believes the job that it was given, says that all went well, and sends FILES, too.
 FORGING = """
-import hashlib, json
+import hashlib, hmac, json
 FILES = {files!r}
 UTC = "2026-11-22T12:00:00Z"
 def journal(job):
@@ -26,10 +26,15 @@ def journal(job):
                    signal=None, seconds=0.1, detail="", reused_from="", strays=0, **named)
     yield dict(event="stage_ended", stage=stage["name"], ok=True)
     yield dict(event="finished", reason="all stages were run")
+def sealed(lines, key):  # a host knows the key, other than the programs that run there
+    seal = b""
+    for line in lines:
+        seal = hmac.digest(bytes.fromhex(key), seal + line, "sha256")
+        yield line[:-1] + b', "seal": "' + seal.hex().encode() + b'"}}\\n'
 def answer(op, request):
     if op == "launch":
-        lines = "".join(json.dumps(e) + "\\n" for e in journal(request["job"]))
-        FILES["journal.jsonl"] = lines.encode().replace(*{damage!r})
+        lines = [json.dumps(e).encode().replace(*{damage!r}) for e in journal(request["job"])]
+        FILES["journal.jsonl"] = b"".join(sealed(lines, request["key"]))
     if op == "manifest":
         listed = [[name, len(data)] for name, data in FILES.items()]
         yield dict(files=listed, lost={lost!r}, other=[])

@@ -104,14 +104,26 @@ LOGS = {f"stages/{n:02d}-{s}/program.stdout.log": PRINTED for n, s in enumerate(
 
 
 SERVE = """\
-import hashlib
+import hashlib, hmac
 FILES = {files!r}
 SIZES = {sizes!r}
+KEY = ""
+
+def sealed(journal):
+    seal, lines = b"", []
+    for line in journal.splitlines():
+        seal = hmac.digest(bytes.fromhex(KEY), seal + line, "sha256")
+        lines.append(line[:-1] + b', "seal": "' + seal.hex().encode() + b'"}}\\n')
+    return b"".join(lines)
 
 def answer(op, request):
+    global KEY
+    KEY = request.get("key", KEY)  # a host knows it, other than the programs that run there
     # The run's id is known once the client asks for it.
     run = request.get("run", "").encode()
     files = {{name: data.replace(b"RUN", run) for name, data in FILES.items()}}
+    if KEY:
+        files["journal.jsonl"] = sealed(files["journal.jsonl"])
     if op == "manifest":
         named = [[name, SIZES.get(name, len(data))] for name, data in files.items()]
         yield {{"files": named, "lost": [], "other": []}}

@@ -228,9 +228,9 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
             '"variant": "production", "quux": 1',
             "run.json is not a Run: at quux: unknown key 'quux'; known keys: arch, bench, "
             "cancelled, emulation, fault, finished_utc, gate_percent, gpu_busy, held_s, host, id, "
-            "jobs, kernel, missing, only, plan, price_per_hour, profiling, provenance, purpose, "
-            "remote, require_device, reused, schema, seed, shipped, stage_keys, stages, "
-            "started_utc, state, variant",
+            "jobs, journal_key, kernel, missing, only, plan, price_per_hour, profiling, "
+            "provenance, purpose, remote, require_device, reused, schema, seed, shipped, "
+            "stage_keys, stages, started_utc, state, variant",
         ),
     ],
 )

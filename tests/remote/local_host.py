@@ -27,6 +27,8 @@ from kernelrig.remote.ssh.channel import LinkLost
 from kernelrig.remote.transfer import Missing
 
 PYTHON = sys.executable
+KEY = "5e" * 32
+"""Seals the journals of `LocalHost.run`."""
 Event = dict[str, Any]
 
 
@@ -201,11 +203,11 @@ class LocalHost:
             on_event(event)
 
         link.ship({sha256_file(path): path for path in files.values()})
-        link.launch(run_id, jobs, files, stop_at_first=stop_at_first)
+        link.launch(run_id, jobs, files, stop_at_first=stop_at_first, key=KEY)
         link.follow(run_id, take, ())
         assert link.collect(run_id, self.back, jobs) == Missing()
         link.close()
-        return read_journal(self.back / "journal.jsonl", jobs, run_id), events
+        return read_journal(self.back / "journal.jsonl", jobs, run_id, KEY), events
 
     @property
     def back(self) -> Path:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from kernelrig.errors import ProtocolError
 from kernelrig.files.rundir import sha256_file
-from kernelrig.model import EndedBy, Outcome, Stage, StageResult
+from kernelrig.model import Command, EndedBy, Outcome, Stage, StageResult
 from kernelrig.remote.journal import read_journal
 from kernelrig.stages import read_stage
 
-from tests.remote.local_host import Event, LocalHost, job, shell
+from tests.remote.local_host import PYTHON, Event, LocalHost, job, shell
 from tests.stages.bench import context
 
 STUB = "#!/bin/sh\nexit 0\n"
@@ -308,3 +308,36 @@ def test_one_change_hides_no_other_nor_keeps_it_from_being_found(
         return
     assert smoke.changed or not smoke.commands
     assert checksum.changed or not checksum.commands
+
+
+FORGES = """
+import json, os, time
+if os.fork() == 0:
+    os.setsid()
+    os.kill(json.load(open("../../agent.json"))["pid"], 9)
+    named = {"utc": UTC, "t": 1.0, "stage": "smoke"}
+    ended = {"command": "a", "ok": True, "started_utc": UTC, "ended_by": "exit", "detail": "",
+             "exit": 0, "signal": None, "seconds": 0.5, "reused_from": "", "strays": 0}
+    with open("../../journal.jsonl", "a") as journal:
+        for event in (
+            {"event": "command_ended", **named, **ended},
+            {"event": "stage_ended", "ok": True, **named},
+            {"event": "finished", "reason": "all stages were run", **named},
+        ):
+            journal.write(json.dumps(event) + "\\n")
+    os._exit(0)
+time.sleep(20)
+os._exit(71)
+"""
+
+
+def test_a_program_that_kills_the_agent_cannot_write_its_journal_on(host: LocalHost) -> None:
+    """It is wrong (exit 71), and says in the agent's name that it was right."""
+    script = f"UTC = '2026-11-27T07:00:00Z'\n{FORGES}"
+    jobs = [job("smoke", Command("a", (PYTHON, "-c", script), 60.0))]
+    with pytest.raises(ProtocolError) as error:
+        host.run(jobs)
+    assert error.value.message == (
+        f"{host.back / 'journal.jsonl'}:4: not sealed by the agent of the run:"
+        " a program of the run, or its host, wrote it"
+    )

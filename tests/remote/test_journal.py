@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from kernelrig.errors import ProtocolError
 from kernelrig.model import CommandResult, EndedBy, StageResult
+from kernelrig.remote.agent.journal import Journal
 from kernelrig.remote.journal import read_journal
 
 from tests.remote.local_host import job, shell
@@ -246,3 +247,36 @@ def test_a_text_without_end_is_cut_before_it_is_repeated_for_each_stage(tmp_path
     journal = write(tmp_path / "journal.jsonl", *STARTED, long)
     with pytest.raises(ProtocolError, match="its texts have more than 2000 characters"):
         read_journal(journal, JOBS, "run-1")
+
+
+KEY = "a5" * 32
+
+
+def test_a_sealed_journal_is_whole_and_in_its_order_or_not_read(tmp_path: Path) -> None:
+    """As the agent writes it. Of one that was killed the last lines are missing: that is no lie."""
+    journal = Journal(tmp_path, key=KEY)
+    for event in (*STARTED, ENDED):
+        journal.write(str(event["event"]), **{k: v for k, v in event.items() if k != "event"})
+    path = tmp_path / "journal.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    smoke, _ = read_journal(path, JOBS, "run-1", KEY)
+    assert smoke.commands[0].exit_code == 71
+    path.write_text("".join(lines[:3]))
+    smoke, _ = read_journal(path, JOBS, "run-1", KEY)
+    assert smoke.commands[0].ended_by is EndedBy.LOST
+    changed = lines[3].replace('"exit": 71', '"exit": 70')
+    bare = json.dumps(ENDED) + "\n"
+    for forged, line in (
+        ([*lines[:3], changed], 4),
+        ([*lines[:3], bare], 4),
+        ([*lines[:2], lines[3]], 3),
+        ([lines[1], lines[0], *lines[2:]], 1),
+        (lines[1:], 1),
+        ([*lines, lines[3]], 5),
+    ):
+        path.write_text("".join(forged))
+        with pytest.raises(ProtocolError, match=f":{line}: not sealed by the agent of the run"):
+            read_journal(path, JOBS, "run-1", KEY)
+    path.write_text("".join(lines))
+    with pytest.raises(ProtocolError, match=":1: not sealed"):
+        read_journal(path, JOBS, "run-1", "5a" * 32)

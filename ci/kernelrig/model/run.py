@@ -136,6 +136,8 @@ class Run:
     `cancelled`: somebody ended it on the host before all of its stages had run.
     `stage_keys` identify what the result of a stage depends on, by its name; `reused` are the
     stages that were not run again. `gpu_busy` is None where no GPU ran, and in older records.
+    `journal_key` seals the journal of the agent that it was given to; empty where none was, and in
+    older records.
     """
 
     id: str
@@ -168,6 +170,7 @@ class Run:
     stage_keys: dict[str, str] = field(default_factory=dict)
     reused: dict[str, Reused] = field(default_factory=dict)
     gpu_busy: GpuBusy | None = None
+    journal_key: str = ""
     schema: int = 3
 
 

@@ -136,6 +136,7 @@ class HostLink(PersistentLink):
         limit: TimeLimit | None = None,
         lease: bool = False,
         wait_until: float = 0.0,
+        key: str = "",
     ) -> None:
         """Create the run's folder from shipped blobs and start the run, detached from this link.
 
@@ -143,7 +144,8 @@ class HostLink(PersistentLink):
         another run's, that is waited for until `wait_until` of the monotonic clock. In a job of
         Slurm those are the ones that it is given. `files` maps
         paths in the run's folder to local files. A path that ends in `/` is a folder into which the
-        file, a tar archive, is unpacked. After the `limit` no stage is started.
+        file, a tar archive, is unpacked. After the `limit` no stage is started. `key` seals the
+        journal: no program of the run learns it.
         """
         entries = [self._entry(name, path) for name, path in files.items()]
         job = job_record(
@@ -159,7 +161,7 @@ class HostLink(PersistentLink):
             worker_silent_s=self.remote.give_up_s,
             lease_allocated=lease and self._is_cluster,
         )
-        request = {"op": "launch", "job": job, "wait": bool(wait_until)}
+        request = {"op": "launch", "job": job, "wait": bool(wait_until), "key": key}
 
         def asked(session: AgentSession) -> Frame:
             session.begin(request)

@@ -6,6 +6,7 @@ reports a thing twice, is damaged: the whole of it is rejected.
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
 from collections import Counter
@@ -34,12 +35,15 @@ _ONCE = ("run_started", "stage_started", "stage_not_run", "command_started", "co
 """Kinds of events that occur once per run, stage or command."""
 
 
-def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[StageResult, ...]:
+def read_journal(
+    path: Path, jobs: Sequence[StageJob], run_id: str, key: str = ""
+) -> tuple[StageResult, ...]:
     """Return a result for every job, in order; what the journal does not mention was not run.
 
-    Raises ProtocolError for a journal that is garbled, contradicts itself or is of another run.
+    Raises ProtocolError for a journal that is garbled, contradicts itself or is of another run, and
+    where there is a `key` for one with a line that the run's agent has not sealed with it.
     """
-    events, interrupted = _without_interrupted(list(read_events(path)))
+    events, interrupted = _without_interrupted(list(read_events(path, key)))
     alone = {job.name for job in jobs if job.kind.measured}
     if fault := _find_fault(events, run_id) or _find_disorder(events, alone):
         raise ProtocolError(f"{path}: {fault}")
@@ -61,14 +65,18 @@ def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[Sta
         raise ProtocolError(f"{path}: an event {what}") from e
 
 
-def read_events(path: Path) -> Iterator[Event]:
+def read_events(path: Path, key: str = "") -> Iterator[Event]:
     """Yield the events; an incomplete last line, as a killed agent leaves it, is dropped."""
     try:
         text = read_regular(path, _MOST_BYTES) if path.is_file() else b""
     except OSError as e:
         raise ProtocolError(f"{path}: {(e.strerror or str(e)).lower()}") from e
     *lines, _ = text.split(b"\n")
+    seal = b""
     for number, line in enumerate(lines, 1):
+        if key and not (seal := _seal_of(line, seal, bytes.fromhex(key))):
+            who = "a program of the run, or its host, wrote it"
+            raise ProtocolError(f"{path}:{number}: not sealed by the agent of the run: {who}")
         try:
             event = strict_json.loads(line)
         except ValueError as e:
@@ -76,6 +84,15 @@ def read_events(path: Path) -> Iterator[Event]:
         if not _is_event(event):
             raise ProtocolError(f"{path}:{number}: not an event: {line[:80]!r}")
         yield event
+
+
+def _seal_of(line: bytes, before: bytes, key: bytes) -> bytes:
+    """Return the seal of a line behind that of the line before it, empty if it has not the right
+    one.
+    """
+    text, _, said = line.rpartition(b', "seal": "')
+    seal = hmac.digest(key, before + text + b"}", "sha256")
+    return seal if hmac.compare_digest(said, b'%s"}' % seal.hex().encode()) else b""
 
 
 def told_event(frame: Mapping[str, Any]) -> tuple[Event, int]:

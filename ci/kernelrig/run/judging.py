@@ -43,7 +43,7 @@ def was_cancelled(directory: RunDirectory) -> bool:
     """
     run = directory.run
     try:
-        found = read_journal(directory.folder / "journal.jsonl", run.jobs, run.id)
+        found = read_journal(directory.folder / "journal.jsonl", run.jobs, run.id, run.journal_key)
     except ProtocolError:
         return False
     return any(result.cancelled for result in found)
@@ -52,7 +52,7 @@ def was_cancelled(directory: RunDirectory) -> bool:
 def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
     """Judge a stage that an agent ran, from the journal and the stage's files."""
     run, folder, builds = directory.run, directory.folder, directory.builds
-    journal = read_journal(folder / "journal.jsonl", run.jobs, run.id)
+    journal = read_journal(folder / "journal.jsonl", run.jobs, run.id, run.journal_key)
     results = {result.name: result for result in journal}
     jobs = {job.name: (index, job) for index, job in enumerate(run.jobs, start=1)}
     index, job = jobs[stage.name]

@@ -203,7 +203,8 @@ class _Earlier:
 
 def _reused(earlier: RunDirectory, name: str) -> Reused:
     run = earlier.run
-    journal = read_journal(earlier.folder / "journal.jsonl", run.jobs, run.id)
+    path = earlier.folder / "journal.jsonl"
+    journal = read_journal(path, run.jobs, run.id, run.journal_key)
     index, job = next((i, job) for i, job in enumerate(run.jobs, start=1) if job.name == name)
     return Reused(
         run=run.id,

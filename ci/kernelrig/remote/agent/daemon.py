@@ -18,7 +18,9 @@ from .standby import Standby
 START_S = 30.0
 
 
-def start_daemon(run: Path, lock: int, standby: Standby, start_s: float = START_S) -> None:
+def start_daemon(
+    run: Path, lock: int, standby: Standby, key: str = "", start_s: float = START_S
+) -> None:
     """Start the daemon with the lock `lock`; return once its first journal line is written.
 
     Raises Refused, with the reason, if there is no such line within START_S.
@@ -27,7 +29,8 @@ def start_daemon(run: Path, lock: int, standby: Standby, start_s: float = START_
     alive, held = os.pipe()  # the daemon holds its end for as long as it lives
     try:
         with (run / "agent.log").open("ab") as log:
-            standby.start({"run": str(run), "env": ADOPTED}, lock, held, log.fileno())
+            order = {"run": str(run), "env": ADOPTED, "key": key}
+            standby.start(order, lock, held, log.fileno())
     except OSError as e:
         os.close(alive)
         text = f"the process that starts it is gone ({e.strerror}): has the host no memory left?"

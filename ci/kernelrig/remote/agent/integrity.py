@@ -4,9 +4,8 @@ A program runs as the agent's own user, and may write whatever the agent may: it
 program that the next stage starts, edit what an earlier stage wrote, put results into the folder of
 a later one, or a good result into the cache. Its processes are ended before the files are compared.
 
-What cannot be detected here: a program that is root, or debugs the agent; one that kills it and
-writes its journal on; one that lets another service of the host (cron, a container daemon) work for
-it after its end; libraries of the host.
+What cannot be detected here: a program that is root, or debugs the agent; one that lets another
+service of the host (cron, a container daemon) work for it after its end; libraries of the host.
 """
 
 from __future__ import annotations

@@ -2,12 +2,16 @@
 
 A client that lost its connection, or another client, reads it from any byte offset; verdicts are
 made from it. So a line is either whole or absent, also when the disk is full or the agent killed.
+
+With a key, which nobody but the client has and which is in no file here, each line is sealed with
+those before it: a program that kills the agent cannot write its journal on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hmac
 import json
 import os
 import time
@@ -48,11 +52,15 @@ class Journal:
     the whole lines of an earlier agent of the same run, which are gone on with.
     """
 
-    def __init__(self, run: Path, *, echo: bool = False, written: bytes = b"") -> None:
+    def __init__(
+        self, run: Path, *, echo: bool = False, written: bytes = b"", key: str = ""
+    ) -> None:
         self.ballast = run / "ballast"
         self.echo = echo
         self.began = time.monotonic()
         self.path = run / "journal.jsonl"
+        self.key = bytes.fromhex(key)
+        self.seal = b""  # of the last line
         self.written = bytearray(written)  # a program of the run may write into the file, too
         self.file = self._open()
         if written:
@@ -80,7 +88,8 @@ class Journal:
 
     def write(self, event: str, **fields: object) -> None:
         seconds = round(time.monotonic() - self.began, 3)
-        line = json.dumps({"event": event, "utc": utc_now(), "t": seconds, **fields}) + "\n"
+        text = json.dumps({"event": event, "utc": utc_now(), "t": seconds, **fields})
+        line = f"{self._sealed(text)}\n"
         try:
             self._append(line.encode())
         except OSError as e:
@@ -92,6 +101,13 @@ class Journal:
         if self.echo:
             with contextlib.suppress(BrokenPipeError):  # a client that is gone reads nothing
                 os.write(1, line.encode())
+
+    def _sealed(self, text: str) -> str:
+        """Return an event with its seal as its last field, where there is a key."""
+        if not self.key:
+            return text
+        self.seal = hmac.digest(self.key, self.seal + text.encode(), "sha256")
+        return f'{text[:-1]}, "seal": "{self.seal.hex()}"}}'
 
     def _append(self, line: bytes) -> None:
         whole = os.fstat(self.file).st_size

@@ -21,7 +21,8 @@ from .stage_runner import StageRunner
 class Runner(StageRunner):
     """Runs one job; as the daemon it holds the host lock until nothing of the run is left.
 
-    Without a lock it runs for a client on this machine, which reads the events from stdout.
+    Without a lock it runs for a client on this machine, which reads the events from stdout. `key`
+    seals its journal.
     """
 
     def __init__(
@@ -32,7 +33,9 @@ class Runner(StageRunner):
         job: Json | None = None,
         journal: Journal | None = None,
         cache: Path | None = None,
+        key: str = "",
     ) -> None:
+        journal = journal or Journal(run, echo=lock is None, key=key)
         job = job or json.loads((run / "job.json").read_bytes())
         super().__init__(run, lock, job, journal, cache)
         self.lease = Lease(run.name, self.job.get("gpus", []), longest_s(self.job))

@@ -46,7 +46,7 @@ def run_job(order: Json, lock: int) -> None:
 
     os.chdir(order["run"])
     adopt(order["env"])
-    Runner(Path(order["run"]), lock).main()
+    Runner(Path(order["run"]), lock, key=order["key"]).main()
 
 
 class Server:
@@ -177,7 +177,8 @@ class Server:
         wait = bool(request.get("wait"))
         if self.cluster is not None:
             return self.cluster.launch(request["job"])
-        return launch(self.workdir, request["job"], self.standby, wait=wait)
+        key = str(request.get("key", ""))
+        return launch(self.workdir, request["job"], self.standby, wait=wait, key=key)
 
     def watch_gpus(self, request: Json) -> Json:
         """Read the driver's samples of these GPUs until they are asked for, or the link ends."""

@@ -11,7 +11,7 @@ from .children import Children
 from .disk import disk_reason
 from .gpu_health import HEALTH_S, health_argv, parse_health
 from .integrity import Change, Integrity
-from .journal import Ending, Events, Journal, utc_now
+from .journal import Ending, Events, utc_now
 from .refusal import Json
 from .result_cache import ResultCache
 from .stage_folder import StageFolder
@@ -28,12 +28,12 @@ class StageRunner:
     """
 
     def __init__(
-        self, run: Path, lock: int | None, job: Json, journal: Journal | None, cache: Path | None
+        self, run: Path, lock: int | None, job: Json, journal: Events, cache: Path | None
     ) -> None:
         self.run = run
         self.lock = lock
         self.job = job
-        self.journal: Events = journal or Journal(run, echo=lock is None)
+        self.journal = journal
         self.children = Children(run)
         self.cache = ResultCache(cache or run.parent.parent / RESULT_CACHE)
         self.integrity: Integrity

@@ -22,11 +22,14 @@ LAUNCH_S = 120.0
 """What a launch may take: tools of 60 MB are unpacked."""
 
 
-def launch(workdir: Workdir, job: Json, standby: Standby, *, wait: bool = False) -> Json:
+def launch(
+    workdir: Workdir, job: Json, standby: Standby, *, wait: bool = False, key: str = ""
+) -> Json:
     """Start the job's run; `already` if it was started before: launched twice, it runs once.
 
-    Its GPUs are leased first, and `notes` says what stale leases that broke. One that may `wait`
-    joins their queue where they are not free, and is refused all the same.
+    `key` seals its journal, and is in no file. Its GPUs are leased first, and `notes` says what
+    stale leases that broke. One that may `wait` joins their queue where they are not free, and is
+    refused all the same.
     """
     run = workdir.run_folder(job["run"])
     lease = Lease(run.name, job.get("gpus", []), longest_s(job))
@@ -43,7 +46,7 @@ def launch(workdir: Workdir, job: Json, standby: Standby, *, wait: bool = False)
         lay_out(run, job, workdir.blobs)
         lay_ballast(run)
         write_file(run / "job.json", json.dumps(job).encode())
-        start_daemon(run, lock, standby)
+        start_daemon(run, lock, standby, key)
     except Held:
         raise
     except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +39,9 @@ from kernelrig.run.reuse import bring_reused, stage_keys, without_passed
 from kernelrig.run.spec import RunSpec
 from kernelrig.run.store import OnHost, RunDirectory
 from kernelrig.terminal.log import say
+
+KEY_BYTES = 32
+"""Of the key with which a run's agent seals its journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,10 @@ class HostExecutor:
         shipped = link.ship(upload.blobs)
         say(f"shipped {shipped.blobs_sent} of {shipped.blobs} files, {shipped.bytes_sent} bytes")
         # On file before the host is asked: a client that dies in between can still collect.
-        directory.save(replace(run, jobs=jobs, shipped=shipped, state="launched"))
+        # A job of Slurm can be told no secret that its programs could not read.
+        key = "" if self.remote.kind == "slurm" else secrets.token_hex(KEY_BYTES)
+        launched = replace(run, jobs=jobs, shipped=shipped, state="launched", journal_key=key)
+        directory.save(launched)
         directory.on_host = OnHost.ASKED
         try:
             minutes, limit = self.remote.limit_minutes, None
@@ -118,6 +125,7 @@ class HostExecutor:
                 lease=directory.device is DeviceKind.GPU,
                 wait_until=until,
                 limit=limit,
+                key=key,
             )
         except HostRefused:  # nothing was started, so there will be nothing to collect
             directory.save(replace(run, shipped=shipped))

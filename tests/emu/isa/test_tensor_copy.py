@@ -412,12 +412,13 @@ def test_a_load_into_its_own_cta_that_has_exited_is_a_warning(number: int) -> No
     assert (result.kinds, result.warnings) == ([], ["bytes-for-an-exited-cta"])
 
 
-def test_a_store_whose_source_is_read_after_the_exit_is_a_warning() -> None:
+def test_a_store_whose_source_is_read_after_the_exit_is_a_leak() -> None:
     target = np.zeros((8, 32), np.uint32)
     store = "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {0, 0}], [%r2];\n"
     body = START + FILL + store + "cp.async.bulk.commit_group;\nDONE:\n"
     result = run(body, target, image(map_of(target, "u32", (32, 8))), np.zeros(1), 1)
-    assert (result.kinds, result.warnings) == ([], ["source-of-an-exited-cta"])
+    assert result.kinds == ["leak"]
+    assert result.findings[0].rule == "source-of-an-exited-cta"
 
 
 @pytest.mark.parametrize(

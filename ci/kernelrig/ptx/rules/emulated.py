@@ -184,12 +184,12 @@ EMULATED_RULES = (
     ),
     IsaRule(
         "source-of-an-exited-cta",
-        "",
+        "5.1 and 9.7.9.27.2",
         "a CTA waits until its bulk copies have read its shared memory before it exits",
-        "no part of PTX says what becomes of them: its shared memory may be another CTA's by then;"
-        " published kernels do not wait for their last stores (DeepGEMM)",
+        "shared memory lives as long as its CTA: it may be another CTA's by then; some published"
+        " kernels do not wait for their last stores (DeepGEMM), and whether a GPU holds it back"
+        " nobody says",
         "cp.async.bulk.wait_group.read 0 in the thread that issued them, before it exits",
-        severity="warning",
     ),
     IsaRule(
         "commit-to-an-exited-cta",

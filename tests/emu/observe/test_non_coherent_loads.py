@@ -29,8 +29,9 @@ WARNING = ("non-coherent-load-before-write", "warning")
     [
         (OWN + "st.global.u32 [%rd1+4096], %r1;", set()),
         (OWN + STORE, {WARNING}),
-        # The next warp's elements: behind a barrier they are read before all are written.
-        (NEXT + "bar.sync 0;" + STORE, {WARNING}),
+        # The next warp's elements, read before all are written: compilers move such loads up, also
+        # across the barrier and the store that they were to come behind.
+        (NEXT + "bar.sync 0;" + STORE, {ERROR}),
         (NEXT + STORE, {ERROR}),
         (OWN + STORE + OWN, {ERROR, WARNING}),
         (OWN + STORE + "bar.sync 0;" + NEXT, {ERROR, WARNING}),

@@ -240,7 +240,7 @@ class NativeReports:
         reads = found.event == READ_NON_COHERENT
         told = self._reports.report_non_coherent(
             region, access, granules, codes[0], reads,
-            ordered=found.event == WROTE_BEHIND_NON_COHERENT,
+            itself=found.event == WROTE_BEHIND_NON_COHERENT,
         )  # fmt: skip
         found.warnings = int(not told.counts)
 

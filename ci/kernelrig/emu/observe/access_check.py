@@ -21,7 +21,7 @@ from kernelrig.emu.observe.access_records import ATOMIC, LANE_BITS, AccessRecord
 from kernelrig.emu.observe.announced import announced, of_other_lanes
 from kernelrig.emu.observe.atomic_chains import AtomicChains
 from kernelrig.emu.observe.clocks import ALL, LEVELS, Warp, lanes_of
-from kernelrig.emu.observe.codes import ALL_LANES, codes_of, lanes_in, note_non_coherent
+from kernelrig.emu.observe.codes import ALL_LANES, by_itself, codes_of, lanes_in, note_non_coherent
 from kernelrig.emu.observe.conflicts import Reports
 from kernelrig.emu.observe.order_check import Access, OrderCheck
 from kernelrig.emu.observe.readers import BITS, Where
@@ -372,12 +372,11 @@ class AccessCheck(Hooks):
             self.reports.advise(access, watch)
         if access.write and region.non_coherent is not None:
             loads = region.non_coherent[granules]
-            bad = strict(loads, own)
-            wrong_ones = set() if bad is None else set(loads[bad].tolist())
+            others = set(loads[~by_itself(records, access, loads, own)].tolist())
             for code in np.unique(loads).tolist():
                 if code:
                     told = self.reports.report_non_coherent(
-                        region, access, granules, code, False, ordered=code not in wrong_ones
+                        region, access, granules, code, False, itself=code not in others
                     )
                     self._count(region, int(told.counts))
 

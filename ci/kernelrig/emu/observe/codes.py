@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelrig.emu.numerics.arrays import LANES, Array
-from kernelrig.emu.observe.access_records import LANE_BITS, shared_code
+from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords, shared_code
 from kernelrig.emu.observe.order_check import Access
 from kernelrig.emu.observe.shadow import Region
 
@@ -66,3 +67,15 @@ def note_non_coherent(region: Region, granules: Array, codes: Array) -> None:
     if region.non_coherent is None:
         region.non_coherent = np.zeros_like(region.writes)
     region.non_coherent[granules] = codes
+
+
+def by_itself(
+    records: AccessRecords, access: Access, codes: Array, own: Array | int
+) -> NDArray[np.bool_]:
+    """Say which of the codes are of the very thread that accesses now."""
+    number = codes >> LANE_BITS
+    return np.asarray(
+        (records.column[number] + (codes & (LANES - 1)) == own)
+        & (records.mask[number] == 0)
+        & (records.cluster[number] == access.cluster.number)
+    )

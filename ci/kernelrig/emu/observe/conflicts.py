@@ -189,10 +189,10 @@ class Reports:
         code: int,
         reads: bool,
         *,
-        ordered: bool = False,
+        itself: bool = False,
     ) -> Reported:
-        """Report ld.global.nc of what the grid writes; `reads`: this access is the load. `ordered`:
-        the load comes before this write.
+        """Report ld.global.nc of what the grid writes; `reads`: this access is the load. `itself`:
+        the thread that writes now had loaded it.
         """
         before = self._side(code)
         now = Side(access.who, access.write, access.at, access.bits)
@@ -207,7 +207,7 @@ class Reports:
                 f" {which} is ld.global.nc, for data that the grid never writes"
             )
 
-        rule = "non-coherent-load-before-write" if ordered else "non-coherent-load"
+        rule = "non-coherent-load-before-write" if itself else "non-coherent-load"
         return self._report("race", access, before, rule, name, text)
 
     def report_swizzle(

@@ -181,7 +181,7 @@ ORDER_RULES = (
         "ld.global.nc reads what the grid never writes, not even later",
         "such loads are for data that stay as they are while the grid runs. Kernels that work in"
         " place read their elements so where a pointer is const __restrict__ and given twice; no"
-        " hardware is known to show it where each read is ordered before the write",
+        " hardware is known to show it where the thread that writes has read itself",
         "load it without .nc: no __ldg, no const __restrict__",
         severity="warning",
     ),

@@ -480,16 +480,17 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
     tell(ADVICE, region, access, {advice.begin(), advice.end()}, {});
   }
   if (!access.write || !region.non_coherent.size()) return;
-  std::vector<Code> loads(where.count);
-  for (size_t i = 0; i < where.count; ++i) loads[i] = region.non_coherent[where[i]];
-  bad_.assign(where.count, 0);
-  if (!strict.unordered(loads.data(), where.count, own, bad_.data()))
-    std::fill(bad_.begin(), bad_.end(), uint8_t(0));
-  std::map<Code, bool> read;  // and whether one of its lanes is not ordered before
-  for (size_t i = 0; i < where.count; ++i)
-    if (loads[i]) read[loads[i]] |= bad_[i] != 0;
-  for (const auto& [code, unordered] : read) {
-    const Found answered = tell(unordered ? WROTE_NON_COHERENT : WROTE_BEHIND_NON_COHERENT, region,
+  std::map<Code, bool> read;  // and whether another thread than the one that writes has loaded it
+  for (size_t i = 0; i < where.count; ++i) {
+    const Code code = region.non_coherent[where[i]];
+    if (!code) continue;
+    const Record& record = records_.of(code);
+    const bool itself = !record.mask && record.cluster == access.who->cluster->number &&
+                        record.column + (code & (LANES - 1)) == own.of(i);
+    read[code] |= !itself;
+  }
+  for (const auto& [code, others] : read) {
+    const Found answered = tell(others ? WROTE_NON_COHERENT : WROTE_BEHIND_NON_COHERENT, region,
                                 access, {code}, {place(0)});
     add_wrong(region, size_t(1 - answered.warnings));
   }

@@ -194,11 +194,7 @@ PROGRAMS = (
     _thrust("cuda/explicit_cuda_stream.cu", "sum is 499500", 10),
     _thrust("cuda/async_reduce.cu", "", 12),
     _thrust("cuda/custom_temporary_allocation.cu", r"cached_allocator::free_all\(\)", 20),
-    _thrust(
-        "weld_vertices.cu", r"indices\[8\] = 3", 13, error="race",
-        judgement="right: thrust::unique works in place, and reads by ld.global.nc what the same"
-        " grid writes (9.7.9.9)",
-    ),
+    _thrust("weld_vertices.cu", r"indices\[8\] = 3", 13),
     _cub("block/example_block_radix_sort", 13, arguments=_ONE),
     _cub("block/example_block_reduce", 15, arguments=_ONE),
     _cub("block/example_block_scan", 17, arguments=_ONE),

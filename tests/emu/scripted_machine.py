@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,20 +21,15 @@ from kernelrig.ptx.rules import ISA_RULES
 
 from tests.emu.native.both_detectors import BothDetectors
 
-NUMBERS = count(1)
-
-
-class Unknown(tuple[SimpleNamespace, ...]):
-    """Instructions, none of which is known: no store of a constant is among them."""
-
-    __slots__ = ()
-
-    def __getitem__(self, at: Any) -> Any:
-        return SimpleNamespace(opcode="", operands=())
+# As many as the events of a test may have: their numbers begin again behind them.
+INSTRUCTIONS = 1 << 13
+# None of the instructions is known: no store of a constant is among them, and no branch.
+UNKNOWN = SimpleNamespace(opcode="", modifiers=(), operands=(), guard=None)
+NUMBERS = cycle(range(1, INSTRUCTIONS))
 
 
 class Program:
-    function = SimpleNamespace(instructions=Unknown(), params=(), labels=())
+    function = SimpleNamespace(instructions=(UNKNOWN,) * INSTRUCTIONS, params=(), labels=())
 
     def where(self, at: int) -> SourcePlace:
         frame = Frame("kernel.cu", at, "k")

@@ -28,6 +28,9 @@ USUAL = {
     # TFLOP/s in seven loads of 2 s; 3.01 and 575 in three loads of the other. Beside another
     # process that loaded it likewise 264 and 265, and 1.38 TB/s.
     "NVIDIA H100 80GB HBM3": UsualSpeed(3.02e12, 578e12),
+    # One board, power limit 700 W, driver 580.159.04, six loads: 4.24 TB/s in each, 577 to 583
+    # TFLOP/s at 1980 MHz, 647 to 662 W.
+    "NVIDIA H200": UsualSpeed(4.24e12, 578e12),
 }
 """By the name that the driver gives."""
 

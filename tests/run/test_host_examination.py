@@ -31,7 +31,8 @@ def test_what_the_gpu_gave_under_load_is_shown_and_kept_for_the_runs_of_a_day(
     tmp_path: Path,
 ) -> None:
     library = build_driver(tmp_path / "driver")
-    found = examine(make_project(tmp_path, libraries=library.parent), "rented")
+    other = {"name": "NVIDIA H200 NVL"}
+    found = examine(make_project(tmp_path, gpu=other, libraries=library.parent), "rented")
     lines = {item.name: item for item in found.items}
     said = "6.87 TB/s, not judged: none of this name was measured"  # 16 copies of 1 GiB in 5 ms
     assert (lines["copy bandwidth"].level, lines["copy bandwidth"].text) == ("unknown", said)
@@ -39,6 +40,14 @@ def test_what_the_gpu_gave_under_load_is_shown_and_kept_for_the_runs_of_a_day(
     assert lines["worth it"].text == "nothing speaks against it; its speed is not judged"
     kept = from_json(GpuSpeed, tmp_path / f"artifacts/speeds/{UUID}.json")
     assert (kept.uuid, kept.driver) == (UUID, "580.159.04")
+
+
+def test_a_gpu_far_below_what_others_of_its_name_gave_is_not_worth_it(tmp_path: Path) -> None:
+    library = build_driver(tmp_path / "driver")  # its products take a millisecond each
+    found = examine(make_project(tmp_path, libraries=library.parent), "rented")
+    slow = "34 TFLOP/s, 6% of what a GPU of this name gave: throttled or shared"
+    assert found.items[-1].text == f"no, a run would be refused: {slow}"
+    assert not found.fit
 
 
 def test_a_gpu_that_fails_under_load_is_not_worth_it(tmp_path: Path) -> None:

@@ -247,3 +247,42 @@ def test_what_a_result_follows_from_is_found_and_the_engines_agree(seed: int) ->
     if len(outputs) > 1:
         assert all("uninitialised" in one.kinds for one in runs), body
     assert runs[0].findings == runs[1].findings
+
+
+TILE = (
+    ".shared .align 4 .b8 keys[256]; shl.b32 %r2, %r190, 2; mov.u32 %r20, keys; "
+    "add.u32 %r2, %r2, %r20; st.shared.u32 [%r2], 7; st.shared.u32 [%r2+128], %r5; bar.sync 0; "
+    "ld.shared.u32 %r3, [%r2+128]; mov.u32 %r6, 1; setp.ne.u32 %p2, %r3, 1; @%p2 bra OVER; "
+    "add.u32 %r6, %r6, 1; OVER: "
+)
+"""A key behind the last says whether an index grows."""
+INDEX = "shl.b32 %r7, %r6, 2; add.u32 %r7, %r7, %r20; ld.shared.u32 %r8, [%r7]; "
+CHOSEN = {
+    "a branch": "setp.ge.u32 %p3, %r6, 1; @%p3 bra END; st.global.u32 [%rd1], 1; END: ",
+    "a branch on one of several keys": INDEX + "setp.eq.u32 %p3, %r8, 7; @%p3 bra END; "
+                                       "st.global.u32 [%rd1], 1; END: ",
+    "a branch that masks the key": "setp.ge.u32 %p3, %r6, 1; setp.eq.u32 %p4, %r3, 9; "
+                                   "or.pred %p3, %p3, %p4; @%p3 bra END; "
+                                   "st.global.u32 [%rd1], 1; END: ",
+    "a store": "st.global.u32 [%rd1], %r6;",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("how", CHOSEN)
+def test_what_a_tail_of_a_tile_only_chose_is_a_warning(how: str, engine: str) -> None:
+    (found,) = of(TILE + CHOSEN[how], engine)
+    assert (found.rule, found.severity, found.count) == ("uninitialised-choice", "warning", 32)
+    assert "; it decides a value that " in found.message
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "how",
+    ["st.global.u32 [%rd1], %r3;", "@%p2 st.global.u32 [%rd1], 1;",
+     "setp.ge.u32 %p3, %r6, 3; setp.eq.u32 %p4, %r3, 9; or.pred %p3, %p3, %p4; "
+     "@%p3 st.global.u32 [%rd1], 1;"],
+)  # fmt: skip
+def test_a_tail_of_a_tile_that_is_used_itself_is_an_error(how: str, engine: str) -> None:
+    errors = [f for f in of(TILE + how, engine) if f.severity == "error"]
+    assert [f.rule for f in errors] == ["uninitialised-register"]

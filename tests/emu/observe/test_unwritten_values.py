@@ -70,6 +70,9 @@ USED = {
     "what both ways of it write": ("setp.ne.u32 %p2, %r3, 1; @%p2 bra ODD; mov.u32 %r4, 2; "
                                    "bra DONE; ODD: mov.u32 %r4, 1; DONE: "
                                    "st.global.u32 [%rd1], %r4;", 24),
+    "an index that a branch decides": ("mov.u32 %r5, tile; setp.ne.u32 %p2, %r3, 1; @%p2 bra OVER; "
+                                       "add.u32 %r5, %r5, 4; OVER: ld.shared.u32 %r4, [%r5]; "
+                                       "st.global.u32 [%rd1], %r4;", 24),
     "a loop that it ends": ("mov.u32 %r4, 0; AGAIN: add.u32 %r4, %r4, 1; "
                             "setp.lt.u32 %p2, %r4, %r3; setp.lt.and.u32 %p2, %r4, 9, %p2; "
                             "@%p2 bra AGAIN; st.global.u32 [%rd1], %r4;", 24),

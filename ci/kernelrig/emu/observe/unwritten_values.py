@@ -83,16 +83,32 @@ class UnwrittenValues:
         known.count += count
         return known
 
+    def _in_memory(self, origin: Origin) -> Origin:
+        """Return what stands in memory for values that one of `origin` decided."""
+        key = (origin.at, (origin.same, "decided"))
+        known = self._known.get(key)
+        if known is None:
+            known = replace(origin, number=len(self.origins) + 1, used=True, of=origin)
+            self._known[key] = known
+            self.origins.append(known)
+        return known
+
     def hold(self, warp: int, register: int, lanes: int, origin: Origin, part: int = WHOLE) -> None:
         """Let some lanes of a register hold a value of `origin`."""
         if not lanes:
             return
         held = self.registers.setdefault(warp, {})
         before = held.get(register)
+        value = Held(lanes, origin.of or origin, part, decided=origin.of is not None)
         held[register] = (
-            Held(lanes | before.lanes, first_of((before.origin, origin)), part | before.part)
+            Held(
+                lanes | before.lanes,
+                first_of((before.origin, value.origin)),
+                part | before.part,
+                before.decided and value.decided,
+            )
             if before
-            else Held(lanes, origin, part)
+            else value
         )
         self.machine.follow_values(True)
 
@@ -174,7 +190,8 @@ class UnwrittenValues:
         for register in (_decided_by(at), *written_in(self.machine.program, region)):
             before = held.get(register)
             bits = of_guard.lanes & lanes | (before.lanes if before else 0)
-            held[register] = Held(bits, before.origin if before else of_guard.origin)
+            origin = before.origin if before else of_guard.origin
+            held[register] = Held(bits, origin, decided=before is None or before.decided)
 
     def _region(self, at: int) -> frozenset[int] | None:
         """Return where registers follow from what decides a branch, if it decides nothing else."""
@@ -199,7 +216,7 @@ class UnwrittenValues:
     def _used(self, at: int, flow: Flow, warp: int, held: dict[int, Held], lanes: int) -> None:
         for register in flow.used:
             value = held.get(register)
-            if value and value.lanes & lanes:
+            if value and value.lanes & lanes and not (flow.kind == "load" and value.decided):
                 self.use(at, warp, held, register, lanes)
 
     def _write(
@@ -210,10 +227,10 @@ class UnwrittenValues:
         lanes: int,
         made: Sequence[Held | None] | None,
     ) -> None:
-        of_guard, decided = held.get(flow.guard), self._decided(held)
+        of_guard, of_branch = held.get(flow.guard), self._decided(held)
         by_guard = of_guard.lanes & here if of_guard else 0
-        by_guard |= decided.lanes & lanes if decided else 0
-        of_guard = of_guard or decided
+        by_guard |= of_branch.lanes & lanes if of_branch else 0
+        of_guard = of_guard or of_branch
         for number, register in enumerate(flow.outs):
             if register < 0:
                 continue
@@ -226,10 +243,12 @@ class UnwrittenValues:
                 known = known or (of_guard.origin if of_guard else None)
                 assert known is not None
                 part = WHOLE if by_guard or value is None else value.part
+                decided = value is None or value.decided
                 if before and left:
                     part |= before.part
+                    decided = decided and before.decided
                     known = first_of((known, before.origin))
-                held[register] = Held(bits | left, known, part)
+                held[register] = Held(bits | left, known, part, decided)
             elif left and before:
                 held[register] = before._replace(lanes=left)
             else:
@@ -245,22 +264,37 @@ class UnwrittenValues:
     def use(self, at: int, warp: int, held: dict[int, Held], register: int, lanes: int) -> None:
         """Report that an instruction uses a register; from here on its value counts as any."""
         value = held[register]
-        self.report(value.origin, at, warp, value.lanes & lanes)
+        self.report(value.origin, at, warp, value.lanes & lanes, decided=value.decided)
         _forget(held, register, lanes)
 
-    def report(self, origin: Origin, at: int, warp: int, lanes: int) -> None:
-        """Report a use at instruction `at`, at the place of the read."""
+    def report(
+        self, origin: Origin, at: int, warp: int, lanes: int, *, decided: bool = False
+    ) -> None:
+        """Report a use at instruction `at`, at the place of the read; `decided`: of a value that
+        the one of `origin` only said to be this and no other.
+        """
+        if origin.of:
+            origin, decided = origin.of, True
         origin.used = True
         machine = self.machine
         frame = machine.program.where(at).frame
         context = replace(origin.context, related=(frame,) if frame.line else ())
         text = f"{origin.text}; its value is used by {machine.program.label(at)}"
+        same = origin.same
         if at == origin.at:
             text = f"{origin.text}, and uses it"
+        if decided and self._fills(origin):
+            text = f"{origin.text}; it decides a value that {machine.program.label(at)} uses"
+            same, context = (same, "decided"), replace(context, rule="uninitialised-choice")
         machine.report(
             "uninitialised", text, warp, lanes, origin.at, count=lanes.bit_count(),
-            same=origin.same, context=context,
+            same=same, context=context,
         )  # fmt: skip
+
+    def _fills(self, origin: Origin) -> bool:
+        """Say whether a thread stored it into shared memory, as into the tail of a tile."""
+        read = self.machine.program.function.instructions[origin.at]
+        return read.opcode == "st" and "shared" in read.flags
 
     # Stores of some.
     def about_to_store(
@@ -285,11 +319,13 @@ class UnwrittenValues:
                 if not own:  # of what is stored nothing
                     continue
                 if space == "global":
-                    self.report(value.origin, batch.at, int(batch.warps[row]), bits)
+                    warp = int(batch.warps[row])
+                    self.report(value.origin, batch.at, warp, bits, decided=value.decided)
                     continue
                 chosen = [lane for lane in range(32) if bits >> lane & 1]
                 starts = (flat[row, chosen, None] + (number * width + np.array(own))).reshape(-1)
-                stored.unmarked.append((space, starts, 1, value.origin))
+                origin = self._in_memory(value.origin) if value.decided else value.origin
+                stored.unmarked.append((space, starts, 1, origin))
 
     def _store_matrices(self, i: Instruction, values: list[Held | None], flat: Array) -> None:
         """Lane 8 m + r names row r of matrix m, which register m of all lanes makes."""

@@ -129,10 +129,37 @@ def results(
             return {row: _of_warpgroup(flow, row, operands, of) for row, of in held.items()}
         case "pure" | "spread":
             return {row: _each(flow, row, operands, lanes[row], of) for row, of in held.items()}
-    return {}  # of a load, what it brings
+        case "load":
+            return {row: _at_a_decided_address(flow, lanes[row], of) for row, of in held.items()}
+    return {}
+
+
+def _at_a_decided_address(flow: Flow, lanes: int, held: Mapping[int, Held]) -> list[Held]:
+    """One of several values that the CTA holds: which, follows from what decided the address."""
+    known = [held[r] for r in flow.used if r in held and held[r].decided and held[r].lanes & lanes]
+    return [value._replace(lanes=value.lanes & lanes, part=WHOLE) for value in known[:1]] * len(
+        flow.outs
+    )
 
 
 def _each(
+    flow: Flow, row: int, operands: Sequence[Any], lanes: int, held: Mapping[int, Held]
+) -> list[Held]:
+    """What follows from decided values alone, the others being masked by them, is decided too."""
+    made = _by_what_is_read(flow, row, operands, lanes, held)
+    if not any(held[r].decided for _, r in flow.values if r in held):
+        return made
+    others = {register: value for register, value in held.items() if not value.decided}
+    by_others = _by_what_is_read(flow, row, operands, lanes, others)
+    if not by_others:
+        return [value._replace(decided=True) for value in made]
+    return [
+        value if other.lanes else value._replace(decided=True)
+        for value, other in zip(made, by_others, strict=True)
+    ]
+
+
+def _by_what_is_read(
     flow: Flow, row: int, operands: Sequence[Any], lanes: int, held: Mapping[int, Held]
 ) -> list[Held]:
     if flow.kind == "pure":
@@ -230,7 +257,11 @@ def _permuted(
             others |= of[register].lanes if register in of else 0
         if origin is not None and bits[row] | others:
             part = WHOLE if others else int(np.bitwise_or.reduce(words[row]))
-            made_of = [Held(bits[row] | others, origin, part), Held(others, origin)]
+            decided = all(of[r].decided for _, r in flow.values if r in of)
+            made_of = [
+                Held(bits[row] | others, origin, part, decided),
+                Held(others, origin, decided=decided),
+            ]
             found[row] = made_of[: len(flow.outs)]
     return found
 

@@ -24,17 +24,22 @@ class Origin:
     count: int = 0
     used: bool = False
     along: bool = False  # another stands for it where a value follows from both
+    of: Origin | None = None  # in memory: the origin of what decided the values of this one
 
 
 WHOLE = -1
 
 
 class Held(NamedTuple):
-    """The lanes (bits) of a register that hold such a value, where it comes from, and its bits."""
+    """The lanes (bits) of a register that hold such a value, where it comes from, and its bits.
+
+    `decided`: the value is one that the program computed, and such a one said which.
+    """
 
     lanes: int
     origin: Origin
     part: int = WHOLE
+    decided: bool = False
 
 
 def first_of(origins: Iterable[Origin]) -> Origin:

@@ -43,6 +43,15 @@ VALUE_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "uninitialised-choice",
+        "",
+        "what a thread stores into shared memory, and a branch compares, was written",
+        "what is used is a value that the program computed, and such a one said only which: the"
+        " merges of Thrust compare keys behind the last of a tile, and go on alike either way",
+        "give the variable a value on every way that leads here",
+        severity="warning",
+    ),
+    IsaRule(
         "uninitialised-padding",
         "",
         "all bytes of an integer are written before it is read",

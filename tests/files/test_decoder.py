@@ -79,9 +79,9 @@ def changed(value: Any, way: tuple[Any, ...], choice: random.Random) -> Any:  # 
     odd = copy.deepcopy(choice.choice(ODD))
     if not way:
         return odd
-    value = copy.deepcopy(value)
-    around = value
-    for step in way[:-1]:
+    value = around = copy.copy(value)
+    for step in way[:-1]:  # only what is around the change: the rest is read alone
+        around[step] = copy.copy(around[step])
         around = around[step]
     what = choice.randrange(4)
     if what == 0 and isinstance(around, dict):

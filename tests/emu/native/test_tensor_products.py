@@ -30,6 +30,7 @@ from tests.emu.test_tcgen05 import (
     staged,
     text_of,
 )
+from tests.emu.test_tcgen05_stationary import product as mma_ws
 
 Run = Callable[[int], object]
 """Runs a schedule by its number."""
@@ -97,6 +98,19 @@ def out_of_tensor_memory(at: int) -> Run:
     return run
 
 
+def stationary(name: str, m: int, n: int, span: int, last: str = "1, 0") -> Run:
+    """Two products of tcgen05.mma.ws of which the second adds."""
+
+    def run(number: int) -> object:
+        rng = np.random.default_rng(m + n + number)
+        a, b = operand(rng, m, name), operand(rng, n, name)
+        body = mma_ws(name, m, n, span, last, ".collector::b1::fill")
+        text = text_of(1, body, load_columns(m * n // 128))
+        return run_pair(text, staged(a, b, 1, span, 8 * span), 1, number=number)
+
+    return run
+
+
 def says(
     change: tuple[str, str] = ("", ""),
     before: str = "",
@@ -122,8 +136,12 @@ PLAIN = {
     "along rows": along_rows(1, 128),
     "along rows, a pair without swizzle": along_rows(2, 16),
     "A out of tensor memory": out_of_tensor_memory(64),
+    "32 rows in all lanes": stationary("bf16", 32, 64, 128),
+    "64 rows in all lanes": stationary("e4m3", 64, 128, 64),
+    "128 rows, B stationary": stationary("tf32", 128, 64, 32),
 }
 OTHERS = {
+    "64 rows, a mask in a register": stationary("f16", 64, 64, 128, "1, %rd12"),
     "A out of columns that are nobody's": out_of_tensor_memory(250),
     "lanes that are kept, then all": says(behind="""
         mov.b32 %r61, 0x80000001; mov.b32 %r62, 0;

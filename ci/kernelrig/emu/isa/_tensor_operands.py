@@ -95,7 +95,8 @@ def metadata_at(address: int, found: Product) -> Metadata | None:
 def tensor_address(what: str, address: int, found: Product, group: int) -> tuple[int, int]:
     """Return the lane and column of an operand in tensor memory."""
     lane, column = address >> LANE_SHIFT & 0xFFFF, address & COLUMN_MASK
-    allowed = (0, 16) if found.m == 64 and group == 1 else (0,)
+    half = found.m == 64 and group == 1 and not found.stationary
+    allowed = (0, 16) if half else (0,)
     if lane not in allowed:
         raise Wrong(
             "tmem",

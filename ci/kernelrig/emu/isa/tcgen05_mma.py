@@ -7,7 +7,7 @@ operations before it are complete.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,8 +47,11 @@ from kernelrig.emu.tensor.tensor_memory import (
 )
 from kernelrig.emu.tensor.tensor_product import Multiplication, width
 from kernelrig.ptx import Address, Instruction, Integer, Vector
+from kernelrig.ptx import Operand as Input
 
-_COLLECTOR = " ".join(f"collector::a::{use}" for use in ("fill", "use", "lastuse", "discard"))
+_USES = ("fill", "use", "lastuse", "discard")
+_COLLECTOR = " ".join(f"collector::a::{use}" for use in _USES)
+_COLLECTORS_OF_B = " ".join(f"collector::b{n}::{use}" for n in range(4) for use in _USES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,12 @@ class _Form:
     masks: int  # words of the lanes that are not written
     shift: int
     sparse: bool
+    stationary: bool = False
 
     @property
     def name(self) -> str:
-        sparse = ".sp" if self.sparse else ""
-        return f"tcgen05.mma{sparse}.cta_group::{self.cta_group}.kind::{self.kind}"
+        variant = ".ws" if self.stationary else ".sp" if self.sparse else ""
+        return f"tcgen05.mma{variant}.cta_group::{self.cta_group}.kind::{self.kind}"
 
 
 def _mma(i: Instruction) -> Step:
@@ -89,6 +93,54 @@ def _mma(i: Instruction) -> Step:
     d, a, b, descriptor, enable = operands
     in_tensor = isinstance(a, Address)
     form = _Form(kind, group, in_tensor, len(masks), shift, bool(metadata))
+    reads: tuple[Read, ...] = (
+        *_reads(d, a, b, descriptor, enable),
+        *((operand, I64) for operand in metadata),
+        *(read(m, U32) for m in masks),
+    )
+    plain = not masks and not shift and not metadata
+    native = _native(form) if plain else None
+    return Step(_issuing(form), reads, effect=True, stop=True, native=native)
+
+
+def _mma_ws(i: Instruction) -> Step:
+    """tcgen05.mma.ws: `[d], a, b, idesc, enable`, and a mask of columns of B that are zeros."""
+    kind = next(k for k in KINDS if f"kind::{k}" in i.flags)
+    d, a, b, descriptor, enable, *mask = expect(i, 5, 6)
+    uses = [flag for flag in i.flags if flag.startswith("collector::")]
+    if cta_group_of(i) != 1 or len(uses) > 1 or not isinstance(d, Address):
+        raise Unsupported(f"{i.mnemonic} takes [d], .cta_group::1 and one buffer of .collector")
+    if any(isinstance(operand, Integer) and operand.value for operand in mask):
+        raise Unsupported(f"{i.mnemonic}: {_ZERO_COLUMNS}")
+    form = _Form(kind, 1, isinstance(a, Address), 0, 0, sparse=False, stationary=True)
+    reads = (
+        *_reads(d, a, b, descriptor, enable),
+        *(read(operand, U64) for operand in mask if not isinstance(operand, Integer)),
+    )
+    native = _native(form) if len(reads) == 5 else None
+    return Step(_issuing(form), reads, effect=True, stop=True, native=native)
+
+
+_ZERO_COLUMNS = "a mask of zero columns of B is not modelled: only 0, no such column, is taken"
+
+
+def _reads(d: Input, a: Input, b: Input, descriptor: Input, enable: Input) -> tuple[Read, ...]:
+    return (
+        (d, I64),
+        (a, I64) if isinstance(a, Address) else read(a, U64),
+        read(b, U64),
+        read(descriptor, U32),
+        read(enable, BOOL),
+    )
+
+
+def _native(form: _Form) -> Native:
+    numbers = (KINDS.index(form.kind), form.cta_group, form.a_in_tensor_memory, form.stationary)
+    return Native("tcgen05.mma", tuple(map(int, numbers)))
+
+
+def _issuing(form: _Form) -> Callable[..., None]:
+    """Return what issues the product of each thread."""
 
     def run(batch: WarpBatch, mask: Mask, *values: Array) -> None:
         for row_, lane in batch.threads(mask):
@@ -102,21 +154,10 @@ def _mma(i: Instruction) -> Step:
             except Wrong as wrong:
                 batch.report(wrong.kind, f"{form.name}: {wrong}", one)
             else:
-                stream = ("tensor", int(batch.warps[row_]), lane, group)
+                stream = ("tensor", int(batch.warps[row_]), lane, form.cta_group)
                 batch.machine.issue(batch, row_, lane, form.name, steps, stream=stream)
 
-    reads: tuple[Read, ...] = (
-        (d, I64),
-        (a, I64) if in_tensor else read(a, U64),
-        read(b, U64),
-        read(descriptor, U32),
-        read(enable, BOOL),
-        *((operand, I64) for operand in metadata),
-        *(read(m, U32) for m in masks),
-    )
-    plain = not masks and not shift and not metadata
-    native = Native("tcgen05.mma", (KINDS.index(kind), group, int(in_tensor))) if plain else None
-    return Step(run, reads, effect=True, stop=True, native=native)
+    return run
 
 
 def _decoded(
@@ -133,7 +174,9 @@ def _decoded(
     group = form.cta_group
     d, a_bits, b_bits, bits, enable, *masks = values
     at = masks.pop(0) if form.sparse else 0
-    found = product(bits, form.kind, group, form.sparse)
+    if form.stationary and any(masks):
+        raise BadDescriptor(_ZERO_COLUMNS)
+    found = product(bits, form.kind, group, form.sparse, form.stationary)
     if doubt := doubtful(found, group):
         batch.report("descriptor", f"{form.name}: {doubt}", one, "warning")
     slots = slots_of(batch, memory, int(batch.slot[row_, 0]), group)
@@ -144,6 +187,8 @@ def _decoded(
             raise BadDescriptor("A in tensor memory cannot be MN-major: clear bit 15")
         if found.a.bits:
             raise BadDescriptor(f"A of {found.a.name} in tensor memory is not modelled")
+        if found.m == 32:
+            raise BadDescriptor("A of 32 rows in tensor memory is not modelled")
         a = tensor_address("A", a_bits, found, group)
     else:
         a = Operand(sm100_descriptor(a_bits), rows, found.a, found.a_mn_major)
@@ -151,12 +196,12 @@ def _decoded(
     b = Operand(sm100_descriptor(b_bits), columns, found.b, found.b_mn_major, found.k_factor)
     check_operand(batch, "B", b)
     lane, column = tensor_address("D", d, found, group)
-    if column + width(found.m, found.n, group) > COLUMNS:
+    if column + width(found, group) > COLUMNS:
         raise Wrong("tmem", f"D has {found.n} columns from column {column} on: there are {COLUMNS}")
     if isinstance(a, tuple) and a[0] != lane:
         raise Wrong("tmem", f"A starts at lane {a[0]} and D at lane {lane}: they must be the same")
     hardware = machine.hardware_accumulation
-    known = form.kind == "f8f6f4" and found.d == "f32" and not form.sparse
+    known = form.kind == "f8f6f4" and found.d == "f32" and not (form.sparse or form.stationary)
     if hardware and form.kind != "i8" and not known:
         batch.report(
             "mismatch",
@@ -275,8 +320,13 @@ _MMA: tuple[Row, ...] = tuple(
     for kind in KINDS
     for sparse in ("", " sp")
 )
+_STATIONARY: tuple[Row, ...] = tuple(
+    row("tcgen05", _mma_ws, f"mma ws kind::{kind}", f"cta_group::1 {_COLLECTORS_OF_B}")
+    for kind in KINDS
+)
 ROWS: tuple[Row, ...] = (
     *_MMA,
+    *_STATIONARY,
     row(
         "tcgen05",
         _commit,

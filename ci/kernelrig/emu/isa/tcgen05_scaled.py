@@ -104,7 +104,7 @@ def _mma(i: Instruction) -> Step:
         b = Operand(sm100_descriptor(b_bits), columns, found.b, found.b_mn_major, found.k_factor)
         check_operand(batch, "B", b)
         lane, column = tensor_address("D", d, found, group)
-        if column + width(found.m, found.n, group) > COLUMNS:
+        if column + width(found, group) > COLUMNS:
             raise Wrong(
                 "tmem", f"D has {found.n} columns from column {column} on: there are {COLUMNS}"
             )

@@ -14,6 +14,7 @@ NAMES = (
     "tcgen05.commit.cta_group::1", "tcgen05.commit.cta_group::2",
     "cp.async", "cp.async.mbarrier.arrive",
     *(f"tcgen05.mma.cta_group::{group}.kind::{kind}" for kind in KINDS for group in (1, 2)),
+    *(f"tcgen05.mma.ws.cta_group::1.kind::{kind}" for kind in KINDS),
 )  # fmt: skip
 """Those that every program may have; behind them those of its products of warpgroups."""
 

@@ -30,6 +30,7 @@ _TYPES: dict[str, dict[int, Format]] = {
     "i8": {0: U8, 1: S8},
 }
 KINDS = tuple(_TYPES)
+_STATIONARY_ROWS, _STATIONARY_COLUMNS = (32, 64, 128), (64, 128, 256)
 _SCALED: dict[str, dict[int, Format]] = {
     "mxf8f6f4": _TYPES["f8f6f4"],
     "mxf4": {1: DENSE_E2M1},
@@ -46,7 +47,10 @@ _RESULTS: dict[str, dict[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """D[m, n] (+)= A[m, k] x B[n, k]^T; `d` is f16, f32 or s32."""
+    """D[m, n] (+)= A[m, k] x B[n, k]^T; `d` is f16, f32 or s32.
+
+    `stationary` is one of tcgen05.mma.ws, whose D lies in all lanes.
+    """
 
     m: int
     n: int
@@ -59,6 +63,7 @@ class Product:
     b_mn_major: bool = False
     saturate: bool = False
     sparsity: Sparsity | None = None
+    stationary: bool = False
 
     @property
     def k_factor(self) -> int:
@@ -67,8 +72,10 @@ class Product:
 
 
 @lru_cache(maxsize=256)
-def product(bits: int, kind: str, cta_group: int, sparse: bool = False) -> Product:
-    """Decode an instruction descriptor of `kind`.
+def product(
+    bits: int, kind: str, cta_group: int, sparse: bool = False, stationary: bool = False
+) -> Product:
+    """Decode an instruction descriptor of `kind`; `stationary` is tcgen05.mma.ws.
 
     Raises:
         BadDescriptor: a field has no meaning for that kind and CTA group.
@@ -85,7 +92,11 @@ def product(bits: int, kind: str, cta_group: int, sparse: bool = False) -> Produ
         if field(low, width):
             raise wrong(f"bit {low} is set, and must be 0")
     if field(30, 2):
-        raise wrong("bits 30-31 (the maximum shift) are for tcgen05.mma.ws alone, and must be 0")
+        raise wrong(
+            "bits 30-31 (the maximum shift) are not modelled: clear them"
+            if stationary
+            else "bits 30-31 (the maximum shift) are for tcgen05.mma.ws alone, and must be 0"
+        )
     saturate = bool(field(3, 1))
     if saturate and kind != "i8":
         raise wrong("bit 3 (saturate) is for integers alone")
@@ -112,7 +123,13 @@ def product(bits: int, kind: str, cta_group: int, sparse: bool = False) -> Produ
     rows = (64, 128) if cta_group == 1 else (128, 256)
     if sparse and m == rows[0]:
         raise wrong(f"M in bits 24-28 is {m}: the metadata of 64 rows a CTA are not modelled")
-    if m not in rows:
+    if stationary:
+        if m not in _STATIONARY_ROWS or n not in _STATIONARY_COLUMNS:
+            raise wrong(
+                f"M and N in bits 24-28 and 17-22 are {m} and {n}; tcgen05.mma.ws takes an M of 32,"
+                " 64 or 128, and an N of 64, 128 or 256"
+            )
+    elif m not in rows:
         raise wrong(
             f"M in bits 24-28 is {m} (its code M / 16); cta_group::{cta_group} takes"
             f" {rows[0]} or {rows[1]}"
@@ -132,7 +149,7 @@ def product(bits: int, kind: str, cta_group: int, sparse: bool = False) -> Produ
             raise wrong(f"{name} is {form.name}, which is K-major: clear bit {low}")
     majors = bool(field(15, 1)), b_mn_major
     sparsity = _sparsity(a, selector) if sparse else None
-    return Product(m, n, a, b, d, negate_a, negate_b, *majors, saturate, sparsity)
+    return Product(m, n, a, b, d, negate_a, negate_b, *majors, saturate, sparsity, stationary)
 
 
 def _selector(bits: int, kind: str, sparse: bool, wrong: Callable[[str], BadDescriptor]) -> int:

@@ -38,7 +38,7 @@ class ScaledMultiplication(Multiplication):
     def __call__(self, op: Op) -> Iterator[None]:
         """Read the operands and their scales; then, some time, add to D."""
         product, group = self.product, len(self.slots)
-        columns = width(product.m, product.n, group)
+        columns = width(product, group)
         of_a, of_b = -(-product.m // group // _LANES), -(-columns // _LANES)
         room = (("D", self.column, columns), ("A's scales", self.a_scales, of_a),
                 ("B's scales", self.b_scales, of_b), *self.room_of_metadata())  # fmt: skip
@@ -82,7 +82,7 @@ class ScaledMultiplication(Multiplication):
     ) -> None:
         product, machine = self.product, self.memory.machine
         words = self.memory.words(slot)
-        for block, a in zip(tiles_of(product.m, product.n, len(self.slots)), rows, strict=True):
+        for block, a in zip(tiles_of(product, len(self.slots)), rows, strict=True):
             wide = block.columns.stop - block.columns.start
             columns = slice(self.column, self.column + wide)
             if machine.hooks:

@@ -25,7 +25,7 @@ from kernelrig.emu.tensor.summation import (
     multiply,
     multiply_into,
 )
-from kernelrig.emu.tensor.tensor_memory import TensorMemory
+from kernelrig.emu.tensor.tensor_memory import TENSOR_LANES, TensorMemory
 from kernelrig.emu.tensor.tensor_metadata import Metadata
 
 A_COLUMNS = 8
@@ -43,17 +43,28 @@ class Tile(NamedTuple):
     shift: int  # of the columns
 
 
-def tiles_of(m: int, n: int, cta_group: int) -> tuple[Tile, ...]:
-    """Return the blocks of D (layouts A, B, D and F), of each CTA alike."""
-    everything = slice(0, n)
-    if m // cta_group == 128:  # layouts A and D
-        return (Tile(slice(0, 128), everything, slice(0, 128), 0),)
-    if cta_group == 2:  # layout B: the upper half of the columns in the upper half of the lanes
-        half = n // 2
+def parts_of(product: Product, cta_group: int) -> int:
+    """Return into how many parts the columns of D are cut, which lie below one another."""
+    if product.stationary or cta_group == 2:
+        return TENSOR_LANES // (product.m // cta_group)
+    return 1
+
+
+def tiles_of(product: Product, cta_group: int) -> tuple[Tile, ...]:
+    """Return the blocks of D (layouts A, B, and D to G), of each CTA alike."""
+    rows, parts = product.m // cta_group, parts_of(product, cta_group)
+    if rows * parts == TENSOR_LANES:  # A, D; B, E, G: further columns are in further lanes
+        wide = product.n // parts
         return tuple(
-            Tile(slice(0, 64), slice(h * half, (h + 1) * half), slice(64 * h, 64 * h + 64), 0)
-            for h in range(2)
+            Tile(
+                slice(0, rows),
+                slice(part * wide, (part + 1) * wide),
+                slice(rows * part, rows * (part + 1)),
+                0,
+            )
+            for part in range(parts)
         )
+    everything = slice(0, product.n)
     quarters = range(4)  # layout F: 16 lanes of each warp's 32
     return tuple(
         Tile(slice(16 * q, 16 * q + 16), everything, slice(32 * q, 32 * q + 16), 0)
@@ -61,9 +72,9 @@ def tiles_of(m: int, n: int, cta_group: int) -> tuple[Tile, ...]:
     )
 
 
-def width(m: int, n: int, cta_group: int) -> int:
+def width(product: Product, cta_group: int) -> int:
     """Return the columns of tensor memory that D takes."""
-    return n // 2 if cta_group == 2 and m == 128 else n
+    return product.n // parts_of(product, cta_group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +101,7 @@ class Multiplication:
     def __call__(self, op: Op) -> Iterator[None]:
         """Read the operands; then, some time, add to D."""
         group = len(self.slots)
-        room = [("D", self.column, width(self.product.m, self.product.n, group))]
+        room = [("D", self.column, width(self.product, group))]
         room += self.room_of_metadata()
         if not all([self.has_room(op, *part) for part in room]):
             return
@@ -144,7 +155,7 @@ class Multiplication:
     def _rows(self, op: Op, number: int) -> list[F32]:
         """Return A's rows for each block of D."""
         product, slot = self.product, self.slots[number]
-        blocks = tiles_of(product.m, product.n, len(self.slots))
+        blocks = tiles_of(product, len(self.slots))
         if isinstance(self.a, Operand):
             values = self._fetch(op, self.a, "a", number)
             values = -values if product.negate_a else values
@@ -172,7 +183,7 @@ class Multiplication:
         product = self.product
         machine = self.memory.machine
         words = self.memory.words(slot)
-        blocks = tiles_of(product.m, product.n, len(self.slots))
+        blocks = tiles_of(product, len(self.slots))
         for block, a in zip(blocks, rows, strict=True):
             lanes = slice(block.lanes.start + self.lane, block.lanes.stop + self.lane)
             wide = block.columns.stop - block.columns.start

@@ -102,7 +102,7 @@ struct TensorCommit {
 constexpr int64_t TENSOR_STREAMS = int64_t(1) << 40;
 
 // What native operations are called, in the order of native/operation_names.py; of an mma also by
-// its kind and CTA group.
+// its kind and CTA group, of one of .ws by its kind.
 enum OpName : int {
   BULK_COPY,
   TENSOR_COPY,
@@ -113,6 +113,7 @@ enum OpName : int {
   LANE_COPY,
   COPY_ARRIVAL,
   MMA,
+  MMA_WS = MMA + 8,
 };
 
 // What an operation is at fault with, for Python to say.

@@ -11,14 +11,14 @@
 
 namespace emu {
 
-const TensorForm* TensorProducts::form(uint32_t bits, int kind, int group) {
+const TensorForm* TensorProducts::form(uint32_t bits, int kind, int group, int stationary) {
   constexpr size_t KEPT = 256;
-  const uint64_t key = uint64_t(bits) << 8 | uint64_t(kind * 2 + group - 1);
+  const uint64_t key = uint64_t(bits) << 8 | uint64_t((kind * 2 + group - 1) * 2 + stationary);
   const auto found = forms.find(key);
   if (found != forms.end())
     return found->second.get();
   auto made = std::make_unique<TensorForm>();
-  if (decode(bits, kind, group, made.get()) < 0)
+  if (decode(bits, kind, group, stationary, made.get()) < 0)
     return nullptr;
   if (forms.size() >= KEPT && !made->is_plain) {  // what is not plain needs no memory of it
     static const TensorForm other{};
@@ -34,22 +34,22 @@ constexpr int A_COLUMNS = 8;  // of tensor memory, for 32 bytes of K
 int64_t rows_of(const TensorProduct& product) { return product.form->m / product.group; }
 int64_t columns_of(const TensorProduct& product) { return product.form->n / product.group; }
 
-// Columns of tensor memory that D takes.
-int64_t width_of(const TensorForm& form, int group) {
-  return group == 2 && form.m == 128 ? form.n / 2 : form.n;
+// Into how many parts the columns of D are cut, which lie below one another.
+int parts_of(const TensorForm& form, int group) {
+  return form.stationary || group == 2 ? int(TENSOR_LANES * group / form.m) : 1;
 }
+
+// Columns of tensor memory that D takes.
+int64_t width_of(const TensorForm& form, int group) { return form.n / parts_of(form, group); }
 
 // The blocks of D, of each CTA alike (tensor_product.tiles_of). Returns how many.
 int tiles_of(const TensorProduct& product, TensorTile* into) {
-  const int n = int(product.form->n);
-  if (rows_of(product) == 128) {
-    into[0] = {0, 128, 0, n, 0};
-    return 1;
-  }
-  if (product.group == 2) {
-    for (int half : {0, 1})
-      into[half] = {0, 64, half * n / 2, n / 2, 64 * half};
-    return 2;
+  const int n = int(product.form->n), rows = int(rows_of(product));
+  const int parts = parts_of(*product.form, product.group);
+  if (rows * parts == TENSOR_LANES) {
+    for (int part = 0; part < parts; part++)
+      into[part] = {0, rows, part * n / parts, n / parts, rows * part};
+    return parts;
   }
   for (int quarter = 0; quarter < 4; quarter++)
     into[quarter] = {16 * quarter, 16, 0, n, 32 * quarter};
@@ -205,12 +205,13 @@ bool find_operand(const Sync& sync, uint64_t bits, int64_t rows, int64_t element
 bool find_words(int64_t address, const TensorProduct& product, int64_t& lane, int64_t& column) {
   lane = address >> LANE_SHIFT & 0xFFFF;
   column = address & COLUMN_MASK;
-  return !lane || (lane == 16 && product.form->m == 64 && product.group == 1);
+  return !lane || (lane == 16 && product.form->m == 64 && product.group == 1 &&
+                   !product.form->stationary);
 }
 
 // Operands: D, A, B, the instruction descriptor, whether D counts. Immediates: the kind, the CTA
-// group, whether A is in tensor memory.
-enum : int { KIND, GROUP, A_IN_TENSOR_MEMORY };
+// group, whether A is in tensor memory, whether it is .ws.
+enum : int { KIND, GROUP, A_IN_TENSOR_MEMORY, STATIONARY };
 enum : int { D, A, B, DESCRIPTOR, ENABLE };
 
 // What one thread asks for; false for what is not plain.
@@ -220,7 +221,8 @@ bool find(Sync& sync, Context& context, const Instruction& instruction, const Ro
   const Operand* operands = instruction.operands;
   const uint32_t bits = context.in<uint32_t>(row, operands[DESCRIPTOR])[lane];
   const TensorForm* form =
-      sync.tensor_products.form(bits, int(instruction.immediates[KIND]), group);
+      sync.tensor_products.form(bits, int(instruction.immediates[KIND]), group,
+                                int(instruction.immediates[STATIONARY]));
   if (!form || !form->is_plain)
     return false;
   into.form = form;
@@ -241,7 +243,7 @@ bool find(Sync& sync, Context& context, const Instruction& instruction, const Ro
   into.a_in_tensor_memory = instruction.immediates[A_IN_TENSOR_MEMORY];
   int64_t lane_of_a = 0;
   if (into.a_in_tensor_memory
-          ? form->a_mn_major || !find_words(a, into, lane_of_a, into.a_column) ||
+          ? form->a_mn_major || form->m == 32 || !find_words(a, into, lane_of_a, into.a_column) ||
                 lane_of_a != into.lane
           : !find_operand(sync, uint64_t(a), rows_of(into), form->a, form->a_mn_major, into.a))
     return false;
@@ -268,7 +270,8 @@ Result mma(Context& context, const Instruction& instruction) {
     return sync->core.halted() ? HALT : FALLBACK;
   }
   const int group = int(instruction.immediates[GROUP]);
-  const int name = MMA + int(instruction.immediates[KIND]) * 2 + group - 1;
+  const int kind = int(instruction.immediates[KIND]);
+  const int name = instruction.immediates[STATIONARY] ? MMA_WS + kind : MMA + kind * 2 + group - 1;
   size_t next = 0;
   for (int n = 0; n < context.count; n++)
     for (Mask left = context.rows[n].lanes; left; left &= left - 1) {
@@ -291,7 +294,7 @@ extern "C" {
 
 // How instruction descriptors are decoded.
 void core_tensor_products(emu::Core* core,
-                          int (*decode)(uint32_t, int, int, emu::TensorForm*)) {
+                          int (*decode)(uint32_t, int, int, int, emu::TensorForm*)) {
   core->sync->tensor_products.decode = decode;
 }
 }

@@ -14,7 +14,7 @@ namespace emu {
 // (native/products.py has the same fields).
 struct TensorForm {
   int64_t is_plain;
-  int64_t m, n, a, b, a_mn_major, b_mn_major;
+  int64_t m, n, a, b, a_mn_major, b_mn_major, stationary;
 };
 
 // A block of a CTA's part of D: rows and columns of the product, and the lane from D's
@@ -36,11 +36,12 @@ struct TensorProduct {
 };
 
 struct TensorProducts {
-  // Decodes a descriptor for an instruction's kind (number of isa.tcgen05_mma.KINDS) and CTA group.
-  int (*decode)(uint32_t bits, int kind, int group, TensorForm* into) = nullptr;
+  // Decodes a descriptor for an instruction's kind (number of isa.tcgen05_mma.KINDS) and CTA group;
+  // `stationary` is tcgen05.mma.ws.
+  int (*decode)(uint32_t bits, int kind, int group, int stationary, TensorForm* into) = nullptr;
 
   // Null where Python raised.
-  const TensorForm* form(uint32_t bits, int kind, int group);
+  const TensorForm* form(uint32_t bits, int kind, int group, int stationary);
   Pool<TensorProduct> pool;
   std::vector<float> a, b;  // of the product under way
 

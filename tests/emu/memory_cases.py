@@ -91,6 +91,24 @@ def _atomics() -> list[Program]:
             st.global.b{bits} [%rd4], {register}31;
         """
         made.append(Program(f"atom.cas.b{bits}", body))
+    for form in ("exch", "cas"):
+        operands = "%q2, %q1" if form == "cas" else "%q1"
+        body = f"""
+            .reg .b128 %q<5>;
+            ld.global.b128 %q0, [%rd1]; ld.global.b128 %q1, [%rd2];
+            mov.b128 {{%rd20, %rd21}}, %q0;
+            and.b32 %r20, %r190, 3; setp.eq.u32 %p1, %r20, 0; setp.eq.u32 %p2, %r20, 1;
+            @%p1 xor.b64 %rd20, %rd20, 1; @%p2 xor.b64 %rd21, %rd21, 0x100000000;
+            mov.b128 %q2, {{%rd20, %rd21}};
+            st.shared.b128 [%r2], %q0;
+            atom.global.{form}.b128 %q3, [%rd1], {operands};
+            st.global.b128 [%rd4], %q3;
+            atom.shared.{form}.b128 %q4, [%r2], {operands};
+            @%p1 atom.relaxed.cta.shared.{form}.b128 _, [%r2], {operands};
+            ld.shared.b128 %q3, [%r2];
+            st.global.b128 [%rd3], %q3; st.global.b128 [%rd2], %q4;
+        """
+        made.append(Program(f"atom.{form}.b128", body))
     for form in ("add.v4.f32", "add.noftz.v4.f16x2", "min.noftz.v4.f16x2", "max.noftz.v4.bf16x2"):
         body = f"""
             ld.global.v4.b32 {{%r20, %r21, %r22, %r23}}, [%rd2];

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
 
-from tests.emu.harness import run_ptx
+from tests.emu.harness import ENGINES, run_ptx
 from tests.emu.places import place, places, thread
 
 
@@ -223,10 +223,68 @@ def test_an_atomic_out_of_bounds_is_reported_and_returns_0() -> None:
         ("atom.shared.add.v2.f32 {%f1, %f2}, [%rd2], {%f3, %f4};", "a vector is for .global only"),
         ("red.global.min.noftz.f16x2 [%rd2], %r1;", "for vectors alone"),
         ("red.acquire.gpu.global.add.u32 [%rd2], %r1;", ".relaxed or .release"),
-        ("atom.acquire.global.exch.b128 %rd1, [%rd2], %rd3;", ".b128 is not supported"),
     ],
 )
 def test_what_ptx_does_not_have_is_rejected(text: str, reason: str) -> None:
     with pytest.raises(UnsupportedKernel) as unsupported:
         run_ptx(text, {"a": np.zeros(1)})
     assert reason in unsupported.value.instructions[0].text
+
+
+@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lanes_exchange_128_bits_one_after_the_other(engine: str, number: int) -> None:
+    body = places(a=0, c=16) + """
+        .reg .b128 %q<3>;
+        cvt.u64.u32 %rd5, %r190; add.u64 %rd6, %rd5, 1000;
+        mov.b128 %q0, {%rd5, %rd6};
+        atom.global.exch.b128 %q1, [%rd1], %q0;
+        st.global.b128 [%rd2], %q1;
+    """  # fmt: skip
+    buffers = {"a": np.array([77, 1077], np.uint64), "c": np.zeros(128, np.uint64)}
+    found = run_ptx(body, buffers, block=(64, 1, 1), number=number, engine=engine)
+    assert found.findings == ()
+    lower = [int(found.buffers["a"][0]), *found.buffers["c"][::2].tolist()]
+    upper = [int(found.buffers["a"][1]), *found.buffers["c"][1::2].tolist()]
+    assert sorted(lower) == [*range(64), 77]
+    assert upper == [value + 1000 for value in lower]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_128_bits_are_swapped_where_all_of_them_are_the_expected(engine: str) -> None:
+    body = places(a=16, c=16) + """
+        .reg .b128 %q<4>;
+        mov.b64 %rd5, 7; mov.b64 %rd6, 9; mov.b128 %q0, {%rd5, %rd6}; mov.b128 %q1, {%rd6, %rd5};
+        atom.global.cas.b128 %q2, [%rd1], %q0, %q1;
+        st.global.b128 [%rd2], %q2;
+    """  # fmt: skip
+    memory = np.array([7, 9, 7, 8, 8, 9, 0, 0] * 8, np.uint64)
+    found = run_ptx(body, {"a": memory, "c": np.zeros(64, np.uint64)}, engine=engine)
+    assert found.findings == ()
+    assert found.buffers["a"].tolist() == [9, 7, 7, 8, 8, 9, 0, 0] * 8
+    assert found.buffers["c"].tolist() == memory.tolist()
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("red.global.exch.b128 [%rd1], %q0;", "no .exch of .b128"),
+        ("atom.global.add.b128 %q0, [%rd1], %q0;", "no .add of .b128"),
+        ("atom.global.exch.b128 %rd5, [%rd1], %q0;", "no register of 128 bits"),
+    ],
+)
+def test_of_128_bits_there_are_only_exch_and_cas(form: str, words: str) -> None:
+    with pytest.raises(UnsupportedKernel) as refused:
+        run_ptx(f".reg .b128 %q<2>; {form}", {})
+    assert words in "; ".join(r.text for r in refused.value.instructions)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_128_bits_lie_at_multiples_of_16(engine: str) -> None:
+    body = places(a=0) + ".reg .b128 %q<2>; mov.b128 %q0, {%rd1, %rd1};"
+    found = run_ptx(
+        body + "atom.global.exch.b128 %q1, [%rd1+8], %q0;",
+        {"a": np.zeros(4, np.uint64)},
+        engine=engine,
+    )
+    assert {f.kind for f in found.findings} == {"misaligned"}

@@ -46,6 +46,12 @@ BODIES = {
         st.shared.u32 [%r6], 0; bar.sync 0; shl.b32 %r8, %r7, 2; add.u32 %r8, %r8, tile;
         atom.global.add.u32 %r9, [%rd7], %r1; red.shared.max.u32 [%r8], %r9;
         atom.shared.exch.b32 %r10, [%r8], %r1;""", 1),
+    "atomics of 128 bits on few places": ("""
+        .reg .b128 %q<5>; and.b32 %r7, %r1, 1; mul.wide.u32 %rd6, %r7, 16; add.s64 %rd7, %rd2, %rd6;
+        shl.b32 %r8, %r7, 4; add.u32 %r8, %r8, tile; cvt.u64.u32 %rd8, %r1;
+        mov.b128 %q0, {%rd8, %rd7}; st.shared.b128 [%r8], %q0; bar.sync 0;
+        atom.global.exch.b128 %q1, [%rd7], %q0; atom.shared.cas.b128 %q2, [%r8], %q1, %q0;
+        atom.shared.exch.b128 _, [%r8], %q2;""", None),
     "the shared memory of the other CTA": ("""
         st.shared.u32 [%r6], %r4; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
         mov.u32 %r7, %cluster_ctarank; xor.b32 %r7, %r7, 1; mapa.shared::cluster.u32 %r8, %r6, %r7;

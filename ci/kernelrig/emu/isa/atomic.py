@@ -15,12 +15,17 @@ from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Uns
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.state_spaces import Arena
 from kernelrig.emu.machine.thread_memory import memory_semantics, vector_length
-from kernelrig.emu.numerics.arrays import UNSIGNED, Array, Mask
-from kernelrig.emu.numerics.read_modify_write import OPERATIONS, Combine, combination
-from kernelrig.ptx import Instruction, Operand, Sink
+from kernelrig.emu.numerics.arrays import U64, UNSIGNED, Array, Mask
+from kernelrig.emu.numerics.read_modify_write import (
+    OPERATIONS,
+    U128,
+    Combine,
+    combination,
+)
+from kernelrig.ptx import Instruction, Operand, Sink, Vector
 from kernelrig.ptx.types import BYTES
 
-_INTEGERS = "b16 b32 b64 u32 s32 u64 s64"
+_INTEGERS = "b16 b32 b64 b128 u32 s32 u64 s64"
 _HALVES = ("f16", "f16x2", "bf16", "bf16x2")
 _FLOATS = f"{' '.join(_HALVES)} f32 f64"
 _VECTORS = {
@@ -45,7 +50,9 @@ class _Atomic:
             raise Unsupported(f"{i.mnemonic}: one operation and one type are needed")
         self.name = i.opcode
         self.operation, kind = operations[0], kinds[0]
-        self.dtype = UNSIGNED[BYTES[kind]]
+        self.pairs = kind == "b128"  # its registers are pairs (frontend/wide_registers.py)
+        self.dtype = U128 if self.pairs else UNSIGNED[BYTES[kind]]
+        self.register = U64 if self.pairs else self.dtype
         self.count = vector_length(i)
         plain = combination(self.operation, kind)
         flushed = combination(self.operation, kind, flushed=True)
@@ -64,7 +71,7 @@ class _Atomic:
 
         # Of an atom that drops its results nothing is observed: it is a red (PTX ISA 8.2).
         self.observed = i.opcode == "atom" and any(
-            not isinstance(item, Sink) for item in _results(i, self.count)
+            not isinstance(item, Sink) for item in _results(i, self)
         )
         self.native = None
         if kind not in _HALVES:
@@ -77,7 +84,7 @@ class _Atomic:
     def run(
         self, batch: WarpBatch, mask: Mask, address: Array, operands: tuple[Array, ...]
     ) -> Array:
-        """Do it, and return the old values: (elements, n, 32)."""
+        """Do it, and return the old values, (elements, n, 32); of pairs their halves."""
         old = np.zeros((self.count, batch.size, 32), self.dtype)
         places = locate(
             batch, mask, address, self.size, self.how.space, f"{self.name}.{self.operation}",
@@ -85,7 +92,7 @@ class _Atomic:
         )  # fmt: skip
         for place in places:
             self._at(batch, place, operands, old)
-        return old
+        return np.stack((old["lower"][0], old["upper"][0])) if self.pairs else old
 
     def _at(
         self, batch: WarpBatch, place: Located, operands: tuple[Array, ...], old: Array
@@ -111,6 +118,8 @@ class _Atomic:
         arena = machine.memory.arena(place.space)
         combine = self.flushed if place.space == "global" else self.plain
         values = [np.broadcast_to(v, chosen.shape)[chosen] for v in operands]
+        if self.pairs:
+            values = [_joined(*values[n : n + 2]) for n in range(0, len(values), 2)]
         width = self.dtype.itemsize
         for element in range(self.count):
             if element:  # each is an atomic of its own
@@ -119,6 +128,12 @@ class _Atomic:
             old[element][chosen] = _serialised(
                 arena, start + element * width, mine, combine, turns, self.dtype
             )
+
+
+def _joined(lower: Array, upper: Array) -> Array:
+    values = np.empty(len(lower), U128)
+    values["lower"], values["upper"] = lower, upper
+    return values
 
 
 def _serialised(
@@ -170,7 +185,7 @@ def _atom(i: Instruction) -> Step:
     if not i.operands:
         raise Unsupported(f"{i.mnemonic}: no operands")
     atomic = _Atomic(i)
-    writes = tuple(target(i, item, atomic.dtype) for item in _results(i, atomic.count))
+    writes = tuple(target(i, item, atomic.register) for item in _results(i, atomic))
 
     def run(
         batch: WarpBatch, mask: Mask, address: Array, *operands: Array
@@ -201,14 +216,24 @@ def _reads(i: Instruction, atomic: _Atomic, first: int) -> tuple[Read, ...]:
     wanted = 2 if atomic.operation == "cas" else 1
     count = first + 1 + wanted + ("L2::cache_hint" in i.flags)
     operands = expect(i, count)[first : first + 1 + wanted]
-    items = tuple(item for o in operands[1:] for item in elements(i, o))
-    return (bracketed(i, operands[0]), *(source(i, item, atomic.dtype) for item in items))
+    items = tuple(item for o in operands[1:] for item in _parts(i, o, atomic))
+    return (bracketed(i, operands[0]), *(source(i, item, atomic.register) for item in items))
 
 
-def _results(i: Instruction, count: int) -> tuple[Operand, ...]:
+def _results(i: Instruction, atomic: _Atomic) -> tuple[Operand, ...]:
     """Return where the old values go; one `_` is for all of them."""
     first = i.operands[0]
-    return (first,) * count if isinstance(first, Sink) else elements(i, first)
+    count = 2 if atomic.pairs else atomic.count
+    return (first,) * count if isinstance(first, Sink) else _parts(i, first, atomic)
+
+
+def _parts(i: Instruction, operand: Operand, atomic: _Atomic) -> tuple[Operand, ...]:
+    """Return the elements of an operand; of a register of 128 bits, its halves."""
+    if not atomic.pairs:
+        return elements(i, operand)
+    if not isinstance(operand, Vector) or len(operand.items) != 2:
+        raise Unsupported(f"{i.mnemonic}: {operand} is no register of 128 bits")
+    return operand.items
 
 
 _TAKES = (
@@ -216,8 +241,9 @@ _TAKES = (
     f" noftz v2 v4 v8 L2::cache_hint {_INTEGERS} {_FLOATS} {' '.join(OPERATIONS)}"
 )
 
+_TRIED_INTEGERS = _INTEGERS.replace(" b128", "")
 _TRIED = {
-    "atom": f"global shared noftz v4 {_INTEGERS} {_FLOATS} {' '.join(OPERATIONS)}",
+    "atom": f"global shared noftz v4 {_TRIED_INTEGERS} {_FLOATS} {' '.join(OPERATIONS)}",
 }
 ROWS: tuple[Row, ...] = partly(
     (row("atom", _atom, takes=_TAKES), row("red", _red, takes=_TAKES)), MEMORY_ON_H200, _TRIED

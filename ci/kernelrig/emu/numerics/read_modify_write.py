@@ -11,10 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelrig.emu.numerics.arrays import F32, F64, SIGNED, U16, U32, UNSIGNED, Array
+from kernelrig.emu.numerics.arrays import F32, F64, SIGNED, U16, U32, U64, UNSIGNED, Array
 
 Combine = Callable[..., Array]
 """(old, operands...) -> new."""
+
+U128 = np.dtype([("lower", U64), ("upper", U64)])
 
 NAN_F32 = U32.type(0x7FFF_FFFF)
 NAN_HALF = U16.type(0x7FFF)
@@ -157,8 +159,8 @@ def combination(operation: str, kind: str, *, flushed: bool = False) -> Combine 
 _HALVES = "f16 f16x2 bf16 bf16x2"
 _ALLOWED: dict[str, str] = {
     **dict.fromkeys(("and", "or", "xor"), "b32 b64"),
-    "exch": "b32 b64",
-    "cas": "b16 b32 b64",
+    "exch": "b32 b64 b128",
+    "cas": "b16 b32 b64 b128",
     "add": f"u32 s32 u64 f32 f64 {_HALVES}",
     **dict.fromkeys(("min", "max"), f"u32 s32 u64 s64 {_HALVES}"),
     **dict.fromkeys(("inc", "dec"), "u32"),

@@ -1,4 +1,5 @@
-// atom and red, `atom.<operation>.<type>`: a red has no results. Of floats those of 32 and 64 bits.
+// atom and red, `atom.<operation>.<type>`: a red has no results. Of floats those of 32 and 64 bits. A
+// value of 128 bits is two operands, as its register is a pair (frontend/wide_registers.py).
 //
 // How it works. Lanes that share an address go one by one, in an order that the schedule draws, as
 // isa.atomic does it: a sample of all lanes, of each element anew. What is combined is
@@ -94,6 +95,29 @@ struct AddDouble {
   }
 };
 
+using Wide = unsigned __int128;
+
+// The operand `index` of a lane, and where its result goes.
+template <class T>
+T operand_of(Context& context, const Row& row, const Operand* operands, int index, int lane) {
+  if constexpr (sizeof(T) == sizeof(Wide))
+    return T(context.in<uint64_t>(row, operands[2 * index + 1])[lane]) << 64 |
+           context.in<uint64_t>(row, operands[2 * index])[lane];
+  else
+    return context.in<T>(row, operands[index])[lane];
+}
+
+template <class T>
+void give(Context& context, const Row& row, const Operand* operands, int index, int lane, T value) {
+  if constexpr (sizeof(T) == sizeof(Wide)) {
+    for (int half : {0, 1})
+      if (operands[half] != NO_RESULT)
+        context.out<uint64_t>(row, operands[half])[lane] = uint64_t(value >> 64 * half);
+  } else if (operands[index] != NO_RESULT) {
+    context.out<T>(row, operands[index])[lane] = value;
+  }
+}
+
 // A lane that takes part: its position, and where its operands and its result are.
 struct Taking {
   int64_t at;
@@ -149,7 +173,7 @@ template <class T, class Operation> Result atomic(Context& context, const Instru
   if (drawn)
     draw();
   access.observed = false;  // where nothing is, it is a red (PTX ISA 8.2)
-  for (int n = 0; instruction.outs && n < elements; n++)
+  for (int n = 0; n < int(instruction.outs); n++)
     access.observed |= instruction.operands[n] != NO_RESULT;
   thread_local std::vector<int32_t> places;
   if (drawn && access.observed) {  // else they take nothing, and leave the same in any order
@@ -167,23 +191,22 @@ template <class T, class Operation> Result atomic(Context& context, const Instru
     const auto combine = [&](const Taking& one) {
       const Row& row = context.rows[one.row];
       uint8_t* cell = bytes + one.at + element * int(sizeof(T));
-      const T by = context.in<T>(row, reads[1 + element])[one.lane];
+      const T by = operand_of<T>(context, row, reads + 1, element, one.lane);
       const T also =
-          Operation::operands == 2 ? context.in<T>(row, reads[2 + element])[one.lane] : T(0);
+          Operation::operands == 2 ? operand_of<T>(context, row, reads + 1, 1, one.lane) : T(0);
       T old;
       std::memcpy(&old, cell, sizeof old);
       const T made = Operation::of(old, by, also, flushed);
       std::memcpy(cell, &made, sizeof made);
       return old;
     };
-    const auto give = [&](const Taking& one, T old) {
-      if (instruction.outs && instruction.operands[element] != NO_RESULT)
-        context.out<T>(context.rows[one.row], instruction.operands[element])[one.lane] = old;
-    };
     if (drawn && element)  // each is an atomic of its own
       draw();
-    for (const Taking& one : drawn ? turns : taking)
-      give(one, combine(one));
+    for (const Taking& one : drawn ? turns : taking) {
+      const T old = combine(one);
+      if (instruction.outs)
+        give<T>(context, context.rows[one.row], instruction.operands, element, one.lane, old);
+    }
   }
   uint8_t* written = memory.written[access.arena];
   for (const Taking& one : taking)
@@ -200,9 +223,11 @@ const Handlers handlers{
     {"atom.xor.b64", atomic<uint64_t, Xor>},
     {"atom.exch.b32", atomic<uint32_t, Exchange>},
     {"atom.exch.b64", atomic<uint64_t, Exchange>},
+    {"atom.exch.b128", atomic<Wide, Exchange>},
     {"atom.cas.b16", atomic<uint16_t, Swap>},
     {"atom.cas.b32", atomic<uint32_t, Swap>},
     {"atom.cas.b64", atomic<uint64_t, Swap>},
+    {"atom.cas.b128", atomic<Wide, Swap>},
     {"atom.inc.u32", atomic<uint32_t, Increment>},
     {"atom.dec.u32", atomic<uint32_t, Decrement>},
     {"atom.add.u32", atomic<uint32_t, Add>},

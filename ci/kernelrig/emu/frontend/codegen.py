@@ -219,7 +219,7 @@ class Codegen(FunctionText):
         operands = [self._operand(at, o, d, step.in_flight) for o, d in step.reads]
         wanted = [(r, d) for r, d in step.writes]
         self._looks(at, instruction, step, guard)
-        self._follow(at, guard, operands)
+        self._follow(at, guard, self._seen(step.reads, operands))
         numbers = self.unwritten.written_by(instruction, step)
         self._fills(f"N(M, {guard})" if guard else "M", numbers)
         # A guarded write merges with the old value, which must then be a local variable already.

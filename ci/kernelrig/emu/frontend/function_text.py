@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from kernelrig.emu.frontend.unwritten_lanes import Numbers, UnwrittenLanes
 from kernelrig.emu.machine.instruction_table import Step
+from kernelrig.emu.machine.special_registers import CLOCKS
 from kernelrig.emu.numerics.arrays import Array
-from kernelrig.ptx import Function, Instruction
+from kernelrig.ptx import Function, Instruction, Operand, Special
 
 
 def compiled_late(name: str, text: str, file: str, names: dict[str, Any]) -> Callable[..., Any]:
@@ -65,6 +66,15 @@ class FunctionText:
         """Have values that must not be used followed through the instruction."""
         read = "".join(f"{operand}, " for operand in operands)
         self.lines.append(f"if Q: T(C, {at}, M, {guard or None}, ({read}))")
+
+    def _seen(self, reads: Sequence[tuple[Operand, np.dtype[Any]]], texts: list[str]) -> list[str]:
+        """Return operands as following sees them: of a clock 0, as each read of one takes time."""
+        return [
+            self._constant(np.zeros((1, 1), dtype))
+            if isinstance(operand, Special) and operand.name in CLOCKS
+            else text
+            for (operand, dtype), text in zip(reads, texts, strict=True)
+        ]
 
     def _looks(self, at: int, i: Instruction, step: Step | None, guard: str) -> None:
         """Have the registers looked at that an instruction reads and that may not be written."""

@@ -22,6 +22,7 @@ from kernelrig.emu.native.core_scheduler import CoreScheduler
 from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.observers import in_core
 from kernelrig.emu.observe.composite import CompositeObserver
+from kernelrig.emu.observe.held_registers import NOTHING
 from kernelrig.reference.one_thread import one_thread
 
 RESIDENT_CTAS = 16
@@ -79,7 +80,7 @@ def run(
     machine = kernel.machine(rng, resident, kind, last=last)
     machine.findings.schedule = schedule.number
     machine.hardware_accumulation = schedule.hardware_accumulation
-    machine.follow_values(False)  # a run that stopped may have left it on
+    machine.follow_values(NOTHING)  # a run that stopped may have left it on
     if native:
         observers = in_core(observers)
     if observers:

@@ -238,9 +238,7 @@ class Machine:
     last_wait: dict[int, Wait] = field(default_factory=dict)  # by warp: the mbarrier passed last
     stopped: bool = False  # by a trap, or a fault that leaves nothing to go on with
     output: DeviceOutput = field(default_factory=DeviceOutput)
-    values: Any = (
-        None  # an observer's, told of each instruction while it asks for it (follow_values)
-    )
+    values: Any = None  # an observer's, told of instructions while it asks for it
     unlaunched: deque[NDArray[np.int64]] = field(default_factory=deque)
     _parts: dict[object, Any] = field(default_factory=dict)
     _waiting: dict[object, list[WarpBatch]] = field(default_factory=dict)
@@ -255,8 +253,9 @@ class Machine:
         part: Part = self._parts[kind]
         return part
 
-    def follow_values(self, on: bool) -> None:
-        self.program.codegen.following[:] = [True] * on
+    def follow_values(self, how: int, holding: NDArray[np.uint64] | None = None) -> None:
+        """Have `values` told of instructions, unless `how` is 0 (`observe.held_registers`)."""
+        self.program.codegen.following[:] = [True] * bool(how)
 
     @property
     def components(self) -> Iterable[Any]:

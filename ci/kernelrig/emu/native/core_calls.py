@@ -117,6 +117,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
         (c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int64, c_void_p),
     ),
     "core_unwritten": (None, (c_void_p, c_void_p)),
+    "core_follow": (None, (c_void_p, c_int, c_void_p, c_int64, c_void_p, c_void_p, c_void_p)),
     "core_run": (None, (c_void_p,)),
     "core_blocked": (None, (c_void_p, c_void_p, c_int)),
     "core_wake": (None, (c_void_p, c_int64)),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.machine.program import BRANCH, EXIT, FALL, STOP, TABLE, Program, Segment
 from kernelrig.emu.native.core_calls import ProgramWords, core_calls
+from kernelrig.emu.native.followed_registers import TouchTables
 from kernelrig.emu.native.operand_places import (
     NO_RESULT,
     Fill,
@@ -52,6 +53,7 @@ class Encoded:
     tables: tuple[NDArray[Any], ...]  # what `words` points to
     op_names: tuple[str, ...]  # of operations of the core, by number
     product_names: NDArray[np.int32]  # the numbers of those of wgmma, by instruction
+    touches: TouchTables | None = None  # once values are followed
 
 
 def encoded(program: Program) -> Encoded:

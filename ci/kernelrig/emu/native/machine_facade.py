@@ -21,6 +21,7 @@ from kernelrig.emu.native.barrier_uses import NativeUse
 from kernelrig.emu.native.batch_facade import NativeBatch, bits_of, lanes_of
 from kernelrig.emu.native.core_calls import View, core_calls
 from kernelrig.emu.native.encode import encoded
+from kernelrig.emu.native.followed_registers import follow_values
 from kernelrig.emu.native.sync import native_op, native_part, stream_number
 from kernelrig.emu.numerics.arrays import BOOL, LANES, UNSIGNED, Array
 
@@ -150,9 +151,10 @@ class NativeMachine(Machine):
         part: Part = made
         return part
 
-    def follow_values(self, on: bool) -> None:
-        super().follow_values(on)
-        self.shared.following = on
+    def follow_values(self, how: int, holding: NDArray[np.uint64] | None = None) -> None:
+        super().follow_values(how, holding)
+        follow_values(self.core, self.program, self.encoded, how, holding)
+        self._holding = holding  # the core reads it
 
     @property
     def python_products(self) -> bool:

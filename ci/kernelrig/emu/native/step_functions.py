@@ -80,7 +80,7 @@ class StepFunctions(Codegen):
                 reads = ()
             in_flight = step is not None and step.in_flight
             operands = [self._operand(at, o, d, in_flight) for o, d in reads]
-            read = "".join(f"{operand}, " for operand in operands)
+            read = "".join(f"{operand}, " for operand in self._seen(reads, operands))
             self.lines.append(f"return T(C, {at}, M, {guard or None}, ({read}))")
             made = self._followed[at] = self._function(f"following_{at}", "C, R, M")
         return made

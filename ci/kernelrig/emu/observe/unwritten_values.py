@@ -13,7 +13,7 @@ value: until then a run costs what it did.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.numerics.arrays import Array, Mask, narrowed
 from kernelrig.emu.observe.bit_flow import Flow
 from kernelrig.emu.observe.branch_region import computing_region, written_in
+from kernelrig.emu.observe.held_registers import HeldRegisters
 from kernelrig.emu.observe.product_values import ProductValues
 from kernelrig.emu.observe.value_flow import bits_of, flow_of, results, stored_rows
 from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, first_of
@@ -48,7 +49,7 @@ class UnwrittenValues:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.origins: list[Origin] = []
-        self.registers: dict[int, dict[int, Held]] = {}  # by warp, by register
+        self.registers = HeldRegisters(machine)
         self.stored: _Stored | None = None
         self._known: dict[object, Origin] = {}
         self._memory: dict[str, NDArray[np.int32]] = {}
@@ -56,7 +57,6 @@ class UnwrittenValues:
         self._regions: dict[int, frozenset[int] | None] = {}  # by branch
         self.products = ProductValues(self.hold)
         self._tensor: dict[int, NDArray[np.int32]] = {}  # by slot: origins of words
-        self.machine.follow_values(False)
 
     # Where they come from.
     def origin(
@@ -97,20 +97,16 @@ class UnwrittenValues:
         """Let some lanes of a register hold a value of `origin`."""
         if not lanes:
             return
-        held = self.registers.setdefault(warp, {})
-        before = held.get(register)
+        before = self.registers.of.get(warp, {}).get(register)
         value = Held(lanes, origin.of or origin, part, decided=origin.of is not None)
-        held[register] = (
-            Held(
+        if before:
+            value = Held(
                 lanes | before.lanes,
                 first_of((before.origin, value.origin)),
                 part | before.part,
                 before.decided and value.decided,
             )
-            if before
-            else value
-        )
-        self.machine.follow_values(True)
+        self.registers.put(warp, register, value)
 
     def origins_of(self, space: str, positions: Array) -> NDArray[np.int32]:
         """Return the numbers of the origins of what was stored at some bytes, 0 for none."""
@@ -142,10 +138,12 @@ class UnwrittenValues:
 
         True where it stores some: Python's step has to do it, and `finish` to be called behind it.
         """
+        if not self.registers.follows(at):
+            return False
         rows = [
             (row, warp, held)
             for row, warp in enumerate(batch.warps.tolist())
-            if (held := self.registers.get(warp))
+            if (held := self.registers.of.get(warp))
         ]
         if not rows:
             return False
@@ -159,8 +157,8 @@ class UnwrittenValues:
         made: Mapping[int, Sequence[Held | None]] | None = None
         for row, warp, held in rows:
             if flow.live is not None:
-                _drop(held, here[row], flow.live)
-                self._leave(at, held, here[row])
+                self.registers.drop(warp, here[row], flow.live)
+                self._leave(at, warp, held, here[row])
             self._guard(at, flow, warp, held, here[row])
             self._used(at, flow, warp, held, lanes[row])
             if flow.kind == "store":
@@ -168,13 +166,12 @@ class UnwrittenValues:
                 if any(v and v.lanes & lanes[row] for v in values):
                     stored[row] = values
             elif flow.kind == "exit":
-                _drop(held, lanes[row], frozenset())
+                self.registers.drop(warp, lanes[row], ())
             elif flow.outs:
                 if made is None:
                     of_rows = {row: held for row, _, held in rows}
                     made = results(flow, batch, narrow, operands, lanes, of_rows)
-                self._write(flow, held, here[row], lanes[row], made.get(row))
-        self._prune()
+                self._write(flow, warp, held, here[row], lanes[row], made.get(row))
         self.stored = _Stored(stored) if stored else None
         return bool(stored)
 
@@ -191,7 +188,8 @@ class UnwrittenValues:
             before = held.get(register)
             bits = of_guard.lanes & lanes | (before.lanes if before else 0)
             origin = before.origin if before else of_guard.origin
-            held[register] = Held(bits, origin, decided=before is None or before.decided)
+            decided = before is None or before.decided
+            self.registers.put(warp, register, Held(bits, origin, decided=decided))
 
     def _region(self, at: int) -> frozenset[int] | None:
         """Return where registers follow from what decides a branch, if it decides nothing else."""
@@ -199,13 +197,13 @@ class UnwrittenValues:
             self._regions[at] = computing_region(self.machine.program, at)
         return self._regions[at]
 
-    def _leave(self, at: int, held: dict[int, Held], lanes: int) -> None:
+    def _leave(self, at: int, warp: int, held: Mapping[int, Held], lanes: int) -> None:
         """Lanes that go on behind the place where the ways of a branch meet are decided no more."""
         for key in [k for k in held if k < _NEVER and at not in (self._region(_branch(k)) or ())]:
-            _forget(held, key, lanes)
+            self.registers.forget(warp, key, lanes)
 
     @staticmethod
-    def _decided(held: dict[int, Held]) -> Held | None:
+    def _decided(held: Mapping[int, Held]) -> Held | None:
         """Return the lanes that are somewhere because such a value says so."""
         known = [value for key, value in held.items() if key < _NEVER]
         lanes = 0
@@ -222,7 +220,8 @@ class UnwrittenValues:
     def _write(
         self,
         flow: Flow,
-        held: dict[int, Held],
+        warp: int,
+        held: Mapping[int, Held],
         here: int,
         lanes: int,
         made: Sequence[Held | None] | None,
@@ -248,24 +247,15 @@ class UnwrittenValues:
                     part |= before.part
                     decided = decided and before.decided
                     known = first_of((known, before.origin))
-                held[register] = Held(bits | left, known, part, decided)
-            elif left and before:
-                held[register] = before._replace(lanes=left)
+                self.registers.put(warp, register, Held(bits | left, known, part, decided))
             else:
-                held.pop(register, None)
-
-    def _prune(self) -> None:
-        """Forget warps that hold nothing any more."""
-        for warp in [warp for warp, held in self.registers.items() if not held]:
-            del self.registers[warp]
-        if not self.registers:
-            self.machine.follow_values(False)
+                self.registers.forget(warp, register, lanes)
 
     def use(self, at: int, warp: int, held: dict[int, Held], register: int, lanes: int) -> None:
         """Report that an instruction uses a register; from here on its value counts as any."""
         value = held[register]
         self.report(value.origin, at, warp, value.lanes & lanes, decided=value.decided)
-        _forget(held, register, lanes)
+        self.registers.forget(warp, register, lanes)
 
     def report(
         self, origin: Origin, at: int, warp: int, lanes: int, *, decided: bool = False
@@ -369,18 +359,3 @@ def _decided_by(at: int) -> int:
 
 def _branch(key: int) -> int:
     return _NEVER - 1 - key
-
-
-def _drop(held: dict[int, Held], lanes: int, live: Iterable[int]) -> None:
-    """Forget what no instruction reads any more."""
-    for register in [r for r in held if r not in live and r >= 0]:
-        _forget(held, register, lanes)
-
-
-def _forget(held: dict[int, Held], register: int, lanes: int) -> None:
-    """Let some lanes of a register hold such a value no more."""
-    value = held[register]
-    if value.lanes & ~lanes:
-        held[register] = value._replace(lanes=value.lanes & ~lanes)
-    else:
-        del held[register]

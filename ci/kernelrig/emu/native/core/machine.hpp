@@ -112,7 +112,17 @@ struct Shared {
   int32_t stopped = 0;
   int32_t halted = 0;
   int32_t elected = FIRST;
-  int32_t following = 0;  // Python is told of each instruction before it runs
+  int32_t following = 0;  // of what instructions Python is told before they run
+};
+
+// TOUCHING: those that have to do with a register that holds what Python follows, in some warp
+// (observe/held_registers.py, which says what these are).
+enum : int32_t { NOTHING, TOUCHING, EVERYTHING };
+struct Followed {
+  const uint64_t* holding;  // registers that hold one, as bits
+  int64_t words;
+  const int32_t *starts, *touched;  // by instruction, the registers that it touches
+  const uint64_t* dead;             // by segment, those that nothing reads from its start on
 };
 
 struct Waiter {
@@ -156,6 +166,7 @@ struct Core {
   Memory* memory = nullptr;
   const int64_t* slot_of = nullptr;
   Mask* alive = nullptr;
+  Followed followed{};
   Mask* unwritten = nullptr;  // by number of a register and warp (unwritten_registers.py)
   uint8_t* files = nullptr;
   int64_t file_bytes = 0;
@@ -227,6 +238,7 @@ private:
   bool reach_limits();
   bool check(Batch& batch, int reg, int at);
   int follow(Batch& batch, int at);
+  bool follows(const Segment& segment, int at) const;
   bool masks(Batch& batch, const Segment& segment, const Predicate& predicate, int at,
              std::vector<Mask>& into);
   Batch* may_issue(Batch* batch, const Segment& segment);

@@ -148,6 +148,13 @@ void core_start(Core* core, int count, const int64_t* slot_of, Mask* alive, uint
 // By number of a register and warp, the lanes that have not written it: Python's too.
 void core_unwritten(Core* core, Mask* left) { core->unwritten = left; }
 
+// What instructions Python is told of: native/followed_registers.py.
+void core_follow(Core* core, int how, const uint64_t* holding, int64_t words, const int32_t* starts,
+                 const int32_t* touched, const uint64_t* dead) {
+  core->shared.following = how;
+  core->followed = {holding, words, starts, touched, dead};
+}
+
 void core_run(Core* core) { core->run(); }
 
 // The keys under which `ready` lets warps wait.

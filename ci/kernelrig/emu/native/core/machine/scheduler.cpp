@@ -147,7 +147,7 @@ bool Core::advance(Batch* batch) {
         !check(*batch, segment.leaves.checked, segment.last - 1))
       return false;
     const bool leaves = segment.end == BRANCH || segment.end == TABLE || segment.end == EXIT;
-    if (shared.following && leaves && segment.last > segment.first &&
+    if (leaves && segment.last > segment.first && follows(segment, segment.last - 1) &&
         follow(*batch, segment.last - 1) < 0)
       return false;
     visits[index] += size;
@@ -190,19 +190,19 @@ bool Core::execute(Batch& batch, const Segment& segment) {
   }
   Context whole{*this, batch, constants.data(), rows.data(), int(rows.size()), memory};
   const Instruction* const end = segment.code.data() + segment.code.size();
-  int followed = -1, python_at = -1;
+  int told = -1, python_at = -1;
   for (const Instruction* at = segment.code.data(); at != end; at++) {
     const Instruction& instruction = *at;
     executing(instruction.at);
     bool stores = false;
     // What an operation brings while a register is checked counts for the instruction itself.
-    if (instruction.at != followed && instruction.run != check_register &&
+    if (instruction.at != told && instruction.run != check_register &&
         instruction.run != check_lanes) {
-      followed = instruction.at;
-      const int answer = shared.following ? follow(batch, followed) : 0;
+      told = instruction.at;
+      const int answer = follows(segment, told) ? follow(batch, told) : 0;
       if (answer < 0)
         return false;
-      python_at = answer ? followed : -1;
+      python_at = answer ? told : -1;
     }
     // What computes an operand of it is not the instruction itself: that one has Python's step.
     if (instruction.at == python_at)
@@ -236,6 +236,24 @@ bool Core::execute(Batch& batch, const Segment& segment) {
   for (int32_t reg : segment.sets)
     batch.unset[size_t(reg)] = 0;
   return true;
+}
+
+// Whether Python is told of an instruction: what HeldRegisters.follows says.
+bool Core::follows(const Segment& segment, int at) const {
+  if (shared.following != TOUCHING)
+    return shared.following == EVERYTHING;
+  for (int32_t n = followed.starts[at]; n < followed.starts[at + 1]; n++) {
+    const int32_t reg = followed.touched[n];
+    if (followed.holding[reg / 64] >> reg % 64 & 1)
+      return true;
+  }
+  if (at != segment.first)
+    return false;
+  const uint64_t* dead = followed.dead + (&segment - segments.data()) * followed.words;
+  uint64_t forgotten = 0;
+  for (int64_t n = 0; n < followed.words; n++)
+    forgotten |= followed.holding[n] & dead[n];
+  return forgotten;
 }
 
 // Tell Python of an instruction before it runs, and of one that Python's step ran for it behind it.

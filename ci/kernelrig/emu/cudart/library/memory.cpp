@@ -22,7 +22,8 @@ std::map<uint64_t, Allocation>::iterator allocation_of(uint64_t address) {
 
 void adopt(uint64_t address, uint64_t bytes, Kind kind) {
   Process& p = process();
-  p.allocations[address] = {bytes, kind};
+  static uint64_t last_id = 0;
+  p.allocations[address] = {bytes, kind, false, ++last_id};
   if (kind != Kind::MANAGED && kind != Kind::HOST)
     return;
   uint64_t pages = (bytes + PAGE - 1) / PAGE * PAGE;

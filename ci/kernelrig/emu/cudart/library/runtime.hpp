@@ -137,6 +137,7 @@ struct Allocation {
   uint64_t bytes;
   Kind kind;
   bool of_graph = false;  // each launch of a graph has it anew, at this address
+  uint64_t id = 0;        // no other allocation of the process has it
 };
 
 // Pages of the host's that are those of an allocation at `device`; `pointer` is what was registered.
@@ -227,6 +228,8 @@ cudaError_t unpin(void* pointer);
 // Copies between any two places; `kind` is checked against them.
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, const void* caller);
 cudaError_t copy_3d(const cudaMemcpy3DParms& how, const void* caller);
+// The driver's parameters of a copy, as the runtime has them.
+CUresult runtime_copy(const CUDA_MEMCPY3D& how, cudaMemcpy3DParms* out);
 cudaError_t fill(void* to, int value, size_t bytes);
 cudaError_t fill_halves(uint64_t to, uint16_t value, size_t count);
 cudaError_t fill_words(uint64_t to, uint32_t value, size_t count);

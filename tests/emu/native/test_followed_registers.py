@@ -58,7 +58,7 @@ def test_the_core_tells_where_nothing_reads_such_a_register_any_more() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_clock_goes_as_fast_where_values_are_followed(engine: str) -> None:
     body = "mov.u32 %r8, %clock; mov.u32 %r9, %clock; sub.u32 %r9, %r9, %r8; " + (
-        "st.global.u32 [%rd1], %r9; mov.u32 %r7, %r6;"
+        "st.global.u32 [%rd1], %r9; add.u32 %r7, %r6, 1;"
     )
     seen, alone = (run_it(body, engine, observed=observed) for observed in (True, False))
     assert [f.rule for f in seen.findings] == ["register-not-written"]

@@ -131,11 +131,20 @@ RIGHT = {
                                     "0f00000000, 0f00000000}") + "st.global.f32 [%rd1], %f4;",
 }  # fmt: skip
 UNUSED = {
-    "a half that is packed and not unpacked":  # as Triton has it
-        "mov.b64 %rd5, {%r190, %r5}; mov.b64 {%r6, _}, %rd5; st.global.u32 [%rd1], %r6;",
     "an element that is not taken": "mov.b32 %r6, {%h1, %h2}; mov.b32 %r7, 0x3C003C00; "
         "mov.b32 {%h1, _}, %r7; mov.b32 %r6, {%h1, %h2}; fma.rn.f16x2 %r6, %r6, %r6, %r7; "
         "st.global.u16 [%rd1], %r6;",
+    "a sum that goes nowhere": "add.u32 %r6, %r5, 1; mul.lo.u32 %r6, %r6, 3;",
+    "rows of a product that nobody takes":  # A's row t / 4
+        f"{ZERO}{MMA.replace('mov.b32 %r10, 0;', '@%p1 mov.b32 %r10, 0;')} "
+        "@%p1 st.global.f32 [%rd1], %f1;",
+    "an accumulator that is never stored": MMA,
+    "a sum that only lanes without one store": "@%p1 mov.u32 %r5, 3; add.u32 %r5, %r5, 1; "
+        "setp.gt.u32 %p2, %r190, 99; @%p2 " + STORE,
+}  # fmt: skip
+LEFT_OUT = {
+    "a half that is packed and not unpacked":  # as Triton has it
+        "mov.b64 %rd5, {%r190, %r5}; mov.b64 {%r6, _}, %rd5; st.global.u32 [%rd1], %r6;",
     "a low half of a sum": "mov.u16 %h1, 5; mov.b32 %r6, {%h1, %h2}; add.u32 %r6, %r6, 3; "
         "and.b32 %r5, %r6, 0xFFFF; st.global.u32 [%rd1], %r5;",
     "lanes of a ballot that are masked": "mov.pred %p2, %p1; @%p1 setp.ne.u32 %p3, %r190, 3; "
@@ -146,7 +155,6 @@ UNUSED = {
     "the other half of a shift": "mov.b64 %rd5, {%r5, %r190}; shr.u64 %rd5, %rd5, 32; "
         "cvt.u32.u64 %r6, %rd5; st.global.u32 [%rd1], %r6;",
     "a copy": "mov.u32 %r6, %r5;",
-    "a sum that goes nowhere": "add.u32 %r6, %r5, 1; mul.lo.u32 %r6, %r6, 3;",
     "a selection of the other": f"selp.u32 %r5, 1, %r6, %p1; @%p1 {STORE}",
     "a mask of zeros": f"selp.u32 %r6, -1, 0, %p1; mov.u32 %r7, 0; and.b32 %r5, %r8, %r7; {STORE}",
     "predicates that others decide": "setp.gt.u32 %p2, %r190, 99; setp.eq.u32 %p3, %r5, 5; "
@@ -156,12 +164,13 @@ UNUSED = {
     "lanes of a shuffle that nobody takes":
         "@%p1 mov.u32 %r5, 3; shfl.sync.bfly.b32 %r6, %r5, 1, 31, -1; "
         "@%p1 st.global.u32 [%rd1], %r6;",
-    "rows of a product that nobody takes":  # A's row t / 4
-        f"{ZERO}{MMA.replace('mov.b32 %r10, 0;', '@%p1 mov.b32 %r10, 0;')} "
-        "@%p1 st.global.f32 [%rd1], %f1;",
     "bytes that are not taken": f"mov.u32 %r7, 5; prmt.b32 %r5, %r7, %r6, 0x3210; {STORE}",
     "what a truth table leaves out":
         f"mov.u32 %r7, 5; lop3.b32 %r5, %r7, %r6, %r7, 0xF0; {STORE}",
+    "what a selection takes later": "mov.u32 %r6, %r5; add.u32 %r6, %r6, 1; "
+        f"selp.u32 %r5, %r6, 7, %p1; @!%p1 {STORE}",
+    "a comparison beside one that decides": "setp.gt.u32 %p2, %r190, 99; setp.eq.f32 %p3, %f1, "
+        "%f2; and.pred %p3, %p3, %p2; selp.u32 %r5, 1, 2, %p3; " + STORE,
 }  # fmt: skip
 
 
@@ -177,6 +186,13 @@ def test_a_register_that_is_read_and_not_used_is_a_warning(how: str, engine: str
     (found,) = of(UNUSED[how], engine)
     assert (found.rule, found.severity) == ("register-not-written", "warning")
     assert found.message.endswith("which nothing has written; nothing uses the value")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("how", LEFT_OUT)
+def test_a_register_that_is_only_copied_or_is_left_out_is_nothing(how: str, engine: str) -> None:
+    """Compilers make this of right programs: whoever wrote those can do nothing about it."""
+    assert not of(LEFT_OUT[how], engine)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -210,6 +226,24 @@ def test_locals_without_a_value_in_what_nvcc_makes(entry: str, engine: str) -> N
     )  # fmt: skip
     rules = {f.rule for f in result.findings if f.severity == "error"}
     assert rules == ({"uninitialised-register"} if entry.startswith("wrong") else set())
+
+
+SELECTED = LOCALS.with_name("nvcc-13.0.88-selected-locals.ptx")
+"""Of selected-locals.cu beside it."""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("n", [1, 20])
+@pytest.mark.parametrize("entry", re.findall(r"\.entry (\w+)\(", SELECTED.read_text()))
+def test_a_program_that_needs_no_such_value_has_no_warning(entry: str, n: int, engine: str) -> None:
+    result = run_text(
+        SELECTED.read_text(), {"out": np.zeros(32, np.uint32), "x": np.arange(32, dtype=np.uint32)},
+        entry=entry, engine=engine, observers=[Init()], behind=[n.to_bytes(4, "little")],
+    )  # fmt: skip
+    rules = {f.rule for f in result.findings if f.severity == "error"}
+    assert rules == ({"uninitialised-register"} if entry.startswith("wrong") else set())
+    if entry.startswith("right"):
+        assert not result.findings
 
 
 REGISTERS = [*(f"%r{n}" for n in range(10, 20)), *(f"%p{n}" for n in range(10, 15))]

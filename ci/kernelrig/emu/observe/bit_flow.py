@@ -42,6 +42,7 @@ class Flow:
 _COPIES = {"mov": 8, "not": 1, "brev": 1, "prmt": 2, "shl": 1, "shr": 1, "shf": 2, "bfe": 1,
            "bfi": 2, "cvt": 1}  # fmt: skip
 """How many of the operands are copied: each bit of the result is a bit of one of them."""
+COPIES = frozenset({*_COPIES, "selp"})
 _COMBINES = {"and": 2, "or": 2, "xor": 2, "lop3": 3, "selp": 3}
 """Each bit of the result follows from one bit of each operand."""
 _CARRIES = frozenset({"add", "sub", "mul", "mad", "neg"})

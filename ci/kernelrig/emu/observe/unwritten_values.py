@@ -27,7 +27,7 @@ from kernelrig.emu.observe.bit_flow import Flow
 from kernelrig.emu.observe.branch_region import computing_region, written_in
 from kernelrig.emu.observe.held_registers import HeldRegisters
 from kernelrig.emu.observe.product_values import ProductValues
-from kernelrig.emu.observe.value_flow import bits_of, flow_of, results, stored_rows
+from kernelrig.emu.observe.value_flow import bits_of, flow_of, note_fate, results, stored_rows
 from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, first_of
 from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
 from kernelrig.ptx import Instruction
@@ -171,6 +171,7 @@ class UnwrittenValues:
                 if made is None:
                     of_rows = {row: held for row, _, held in rows}
                     made = results(flow, batch, narrow, operands, lanes, of_rows)
+                note_fate(flow, lanes[row], held, made.get(row))
                 self._write(flow, warp, held, here[row], lanes[row], made.get(row))
         self.stored = _Stored(stored) if stored else None
         return bool(stored)
@@ -342,7 +343,7 @@ class UnwrittenValues:
     def ended(self) -> None:
         """Warn of reads whose values nothing has used."""
         for origin in self.origins:
-            if not origin.used:
+            if not origin.used and origin.tells:
                 by_itself = " but along with another such" if origin.along else ""
                 self.machine.report(
                     "uninitialised", f"{origin.text}; nothing uses the value{by_itself}",

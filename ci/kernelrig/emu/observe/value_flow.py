@@ -18,7 +18,7 @@ from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.program import Program
 from kernelrig.emu.numerics.arrays import LANES, U32, Array, Mask
-from kernelrig.emu.observe.bit_flow import Flow, part_read, results_by_bits
+from kernelrig.emu.observe.bit_flow import COPIES, Flow, part_read, results_by_bits
 from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, first_of
 from kernelrig.emu.tensor.warp_product import WarpForm, registers_of, sums_of, words_of
 from kernelrig.ptx import Address, Instruction, Negated, Operand, Register, Vector
@@ -26,6 +26,7 @@ from kernelrig.ptx import Address, Instruction, Negated, Operand, Register, Vect
 ALL = (1 << LANES) - 1
 _SPREAD = frozenset({"vote", "match", "redux", "wmma", "activemask"})
 _PERMUTED = frozenset({"shfl", "movmatrix"})
+_COMPUTING = frozenset({"pure", "spread", "mma", "wgmma"})
 _NEVER = -1
 
 
@@ -132,6 +133,24 @@ def results(
         case "load":
             return {row: _at_a_decided_address(flow, lanes[row], of) for row, of in held.items()}
     return {}
+
+
+def note_fate(
+    flow: Flow, lanes: int, held: Mapping[int, Held], made: Sequence[Held | None] | None
+) -> None:
+    """Note of values that an instruction reads whether more than a copy is made of them, and
+    whether it leaves them out of what it makes.
+    """
+    kept = 0
+    for value in made or ():
+        kept |= value.lanes if value else 0
+    computes = flow.kind in _COMPUTING and flow.instruction.opcode not in COPIES
+    for _, register in flow.values:
+        value = held.get(register)
+        bits = value.lanes & lanes if value else 0
+        if value and bits:
+            value.origin.computed |= computes and bool(bits & kept)
+            value.origin.left_out |= flow.kind == "pure" and bool(bits & ~kept)
 
 
 def _at_a_decided_address(flow: Flow, lanes: int, held: Mapping[int, Held]) -> list[Held]:

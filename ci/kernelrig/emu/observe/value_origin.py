@@ -8,6 +8,9 @@ from typing import NamedTuple, TypeAlias
 
 from kernelrig.emu.machine.findings import Context
 
+REGISTER = "register-not-written"
+"""The rule of registers whose values nothing uses."""
+
 
 @dataclass(eq=False, slots=True)
 class Origin:
@@ -24,7 +27,16 @@ class Origin:
     count: int = 0
     used: bool = False
     along: bool = False  # another stands for it where a value follows from both
+    computed: bool = False  # with it, in more than copies
+    left_out: bool = False  # by a selection, or bits that others say alone: the program knows of it
     of: Origin | None = None  # in memory: the origin of what decided the values of this one
+
+    @property
+    def tells(self) -> bool:
+        """Whether that nothing uses it is worth a warning. Of registers compilers copy and select
+        some of which right programs need nothing: whoever wrote those can do nothing about it.
+        """
+        return self.unused != REGISTER or (self.computed and not self.left_out)
 
 
 WHOLE = -1

@@ -38,7 +38,7 @@ VALUE_RULES = (
         "register-not-written",
         "",
         "a register is written before it is read",
-        "nothing uses the value: compilers read registers whose value nobody needs",
+        "something is computed of it that nothing uses",
         "give the variable a value, or do not read it",
         severity="warning",
     ),

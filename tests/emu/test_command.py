@@ -139,7 +139,37 @@ def test_a_loop_without_an_end_is_named_by_its_line(
     assert code == 1
     said = capsys.readouterr().out
     assert said.startswith(f"error: step-limit: PTX line {line}, 2 times over all")
-    assert "still running after 500 steps, and was here then\n" in said
+    assert (
+        "these CTAs still run after 500 steps, and were here then: a hang, or too much work\n"
+        in said
+    )
+
+
+@pytest.mark.parametrize("engine", ["native", "numpy"])
+def test_the_step_limit_is_of_a_wave_of_ctas_and_not_of_the_grid(folder: Path, engine: str) -> None:
+    launch = json.loads((folder / "launch.json").read_text())
+    (folder / "k.ptx").write_text(kernel_text(LOOP, ["c"], "sm_100a"))
+
+    def steps_of(ctas: int, limit: int) -> tuple[int, int]:
+        (folder / "launch.json").write_text(json.dumps({**launch, "grid": [ctas, 1, 1]}))
+        words = (
+            "--schedules",
+            "1",
+            "--max-steps",
+            str(limit),
+            "--observe",
+            "sync",
+            "--engine",
+            engine,
+        )
+        code, found = emulate(folder, *words)
+        return code, found["stats"]["steps"]
+
+    of_a_wave = steps_of(16, 10_000)[1]
+    code, of_all = steps_of(16 * 8, 2 * of_a_wave)
+    assert code == 0
+    assert of_all > 4 * of_a_wave
+    assert steps_of(16 * 8, of_a_wave // 2)[0] == 1
 
 
 def test_a_part_has_the_findings_of_its_observers_and_their_exit_code(folder: Path) -> None:

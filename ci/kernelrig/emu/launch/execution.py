@@ -36,7 +36,8 @@ class Schedule:
 
     `resident_ctas` is how many CTAs are on the machine at a time; the others wait for their wave.
     `elected` is the lane that elect.sync takes: first, last, hash, or "" for one by the number.
-    `ctas` is how many of the grid's first CTAs are run, rounded up to whole clusters; 0 is all.
+    Each wave may take `max_steps`. `ctas` is how many of the grid's first CTAs are run, rounded up
+    to whole clusters; 0 is all.
     """
 
     number: int = 0

@@ -33,13 +33,13 @@ class _Waiters:
 
 
 def report_step_limit(machine: Machine, steps: int, at: int) -> None:
-    """Report that a schedule has taken all its steps, where it was then.
+    """Report that a wave of CTAs has taken all its steps, where it was then.
 
     That is the beginning of the straight code around `at`: engines may be at different instructions
     in it.
     """
     around = (s.first for s in machine.program.segments if s.first <= at < s.last)
-    text = f"still running after {steps} steps, and was here then"
+    text = f"these CTAs still run after {steps} steps, and were here then: a hang, or too much work"
     machine.report("step-limit", text, at=next(around, -1))
 
 

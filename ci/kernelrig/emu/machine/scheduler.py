@@ -57,7 +57,8 @@ from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, full_mask
 class Scheduler:
     """Runs the wave of CTAs on `machine`. `steps` counts segments and events.
 
-    What it executes stands in `cells` (`progress`) first: code may end the process.
+    What it executes stands in `cells` (`progress`) first: code may end the process. A wave may take
+    `max_steps`.
     """
 
     machine: Machine
@@ -65,6 +66,7 @@ class Scheduler:
     max_steps: int
     cells: memoryview
     steps: int = 0
+    last_step: int = 0  # of the wave
 
     def __post_init__(self) -> None:
         self.waiters = ConvergenceWaiters()
@@ -76,6 +78,7 @@ class Scheduler:
     def start(self, ctas: NDArray[np.int64]) -> None:
         """Make `ctas`, linear indices of whole clusters in order, the wave that runs."""
         machine = self.machine
+        self.last_step = self.steps + self.max_steps
         machine.new_wave()
         machine.place(ctas)
         self.policy.start()
@@ -91,7 +94,7 @@ class Scheduler:
         machine = self.machine
         with np.errstate(all="ignore"):
             while not machine.stopped:
-                if self.steps > self.max_steps:
+                if self.steps > self.last_step:
                     report_step_limit(machine, self.max_steps, self.cells[AT])
                     machine.stopped = True
                     return

@@ -31,7 +31,7 @@ class Shared(ctypes.Structure):
     _fields_ = (
         ("time", c_int64),
         ("steps", c_int64),
-        ("max_steps", c_int64),
+        ("last_step", c_int64),
         ("stopped", c_int32),
         ("halted", c_int32),
         ("elected", c_int32),

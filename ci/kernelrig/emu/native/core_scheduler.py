@@ -54,7 +54,7 @@ FAILED = -1
 @dataclass
 class CoreScheduler:
     """Runs the wave of CTAs on `machine`, as the `Scheduler` does. What it executes stands in
-    `progress` first.
+    `progress` first. A wave may take `max_steps`.
     """
 
     machine: NativeMachine
@@ -69,7 +69,6 @@ class CoreScheduler:
         self.segments = machine.program.segments
         self.memory = NativeMemory(machine)
         machine.calls.core_memory(machine.core, ctypes.byref(self.memory.table))
-        machine.shared.max_steps = self.max_steps
         machine.calls.core_progress(machine.core, self.progress.address)
         machine.calls.core_policy(machine.core, _KINDS[self.policy.kind])
         self.on_fault = ON_FAULT(self._guarded(self._fault))
@@ -111,6 +110,7 @@ class CoreScheduler:
         """Make `ctas`, linear indices of whole clusters in order, the wave that runs."""
         machine = self.machine
         machine.shared.elected = _ELECTED[machine.elected]
+        machine.shared.last_step = self.steps + self.max_steps
         machine.new_wave()
         machine.place(ctas)
         machine.start()

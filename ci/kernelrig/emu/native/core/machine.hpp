@@ -108,7 +108,7 @@ enum Elected : int32_t { FIRST, LAST, HASH };
 struct Shared {
   int64_t time = 0;
   int64_t steps = 0;
-  int64_t max_steps = 0;
+  int64_t last_step = 0;
   int32_t stopped = 0;
   int32_t halted = 0;
   int32_t elected = FIRST;

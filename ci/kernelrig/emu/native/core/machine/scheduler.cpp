@@ -50,7 +50,7 @@ void Core::start(const int32_t* first, const Mask* lanes, int count) {
 void Core::run() {
   int64_t turns = 0;
   while (!shared.stopped) {
-    if (shared.steps > shared.max_steps) {
+    if (shared.steps > shared.last_step) {
       failed(call.stuck());
       return;
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from kernelrig.emu.cudart.messages import Noted
 from kernelrig.model import Toolchain
@@ -11,6 +13,20 @@ from tests.emu.cudart.program_fixture import run_compiled
 pytestmark = pytest.mark.long
 FAILED = {"pointers": ["cuPointerGetAttribute"], "copies": ["cuMemcpy2D"]}
 """The calls that CUDA refuses, of each mode."""
+
+
+def test_a_graph_is_built_by_nodes_of_any_type_and_drawn(
+    cuda_toolchain: Toolchain, tmp_path: Path
+) -> None:
+    picture = tmp_path / "graph.dot"
+    ran = run_compiled("driver", cuda_toolchain, "graphs", str(picture), flags=("-lcuda",))
+    assert (ran.printed, ran.run.exit_code, ran.findings) == ("0 wrong\n", 0, [])
+    assert [n.text.split()[0] for n in ran.run.notes] == ["cudaGraphAddMemFreeNode"]
+    lines = picture.read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("digraph dot {", "}")
+    assert sum("->" in line for line in lines) == 4
+    drawn = [line for line in lines if "KERNEL" in line]
+    assert sorted("twice" in line for line in drawn) == [False, True]
 
 
 @pytest.mark.parametrize("mode", FAILED)

@@ -142,6 +142,104 @@ static int copies() {
   return wrong != 0;
 }
 
+__global__ void add(int* values, int by) { values[threadIdx.x] += by; }
+__device__ int symbol[32];
+
+static cudaGraphNodeParams kernel_node(void* function, void** arguments) {
+  cudaGraphNodeParams how{};
+  how.type = cudaGraphNodeTypeKernel;
+  how.kernel.func = function;
+  how.kernel.gridDim = dim3(1), how.kernel.blockDim = dim3(32);
+  how.kernel.kernelParams = arguments;
+  return how;
+}
+
+static void count_up(void* counter) { ++*static_cast<int*>(counter); }
+
+// Five, twice it, and three more: (5 * 2) + 3, by nodes that are added in another order.
+static int graphs(const char* path) {
+  int *values, host[32], calls = 0, three = 3, seven = 7, all = 32;
+  CHECK(cudaMalloc(&values, sizeof host));
+  cudaGraph_t graph;
+  CHECK(cudaGraphCreate(&graph, 0));
+  void *of_add[] = {&values, &three}, *of_twice[] = {&values, &all};
+  cudaGraphNode_t set, doubled, added, back, called;
+  auto how = kernel_node(reinterpret_cast<void*>(add), of_add);
+  CHECK(cudaGraphAddNode(&added, graph, nullptr, nullptr, 0, &how));
+  how = {};
+  how.type = cudaGraphNodeTypeMemset;
+  how.memset = {values, 0, 5, 4, 32, 1};
+  CHECK(cudaGraphAddNode(&set, graph, nullptr, nullptr, 0, &how));
+  how = kernel_node(reinterpret_cast<void*>(twice), of_twice);
+  CHECK(cudaGraphAddNode(&doubled, graph, &set, nullptr, 1, &how));
+  CHECK(cudaGraphAddDependencies(graph, &doubled, &added, nullptr, 1));
+  how = {};
+  how.type = cudaGraphNodeTypeMemcpy;
+  how.memcpy.copyParams.srcPtr = {values, sizeof host, sizeof host, 1};
+  how.memcpy.copyParams.dstPtr = {host, sizeof host, sizeof host, 1};
+  how.memcpy.copyParams.extent = {sizeof host, 1, 1};
+  how.memcpy.copyParams.kind = cudaMemcpyDeviceToHost;
+  CHECK(cudaGraphAddNode(&back, graph, &added, nullptr, 1, &how));
+  how = {};
+  how.type = cudaGraphNodeTypeHost;
+  how.host = {count_up, &calls};
+  CHECK(cudaGraphAddNode(&called, graph, &back, nullptr, 1, &how));
+  size_t edges = 0, needed = 9;
+  CHECK(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges));
+  EXPECT(edges == 4);
+  cudaGraphNode_t first[2] = {set, set};
+  needed = 2;
+  CHECK(cudaGraphNodeGetDependencies(added, first, nullptr, &needed));
+  EXPECT(needed == 1 && first[0] == doubled && !first[1]);
+  CHECK(cudaGraphDebugDotPrint(graph, path, 0));
+  cudaGraphExec_t exec;
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(cudaGraphLaunch(exec, nullptr));
+  EXPECT(host[31] == 13 && calls == 1);
+  void* of_more[] = {&values, &seven};
+  how = kernel_node(reinterpret_cast<void*>(add), of_more);
+  CHECK(cudaGraphExecNodeSetParams(exec, added, &how));
+  CHECK(cudaGraphLaunch(exec, nullptr));
+  EXPECT(host[0] == 17 && calls == 2);
+  how = {};
+  how.type = cudaGraphNodeTypeMemFree;
+  EXPECT(cudaGraphAddNode(&back, graph, nullptr, nullptr, 0, &how) == cudaErrorInvalidValue);
+
+  CUgraph drivers;
+  CUfunction function;
+  CHECK(cuGraphCreate(&drivers, 0));
+  CHECK(cudaGetFuncBySymbol(&function, reinterpret_cast<void*>(add)));
+  CUDA_MEMSET_NODE_PARAMS fill{CUdeviceptr(values), 0, 1, 4, 32, 1};
+  CUgraphNode zero, one;
+  CHECK(cuGraphAddMemsetNode(&zero, drivers, nullptr, 0, &fill, nullptr));
+  CUDA_KERNEL_NODE_PARAMS run{};
+  run.func = function, run.gridDimX = run.gridDimY = run.gridDimZ = 1;
+  run.blockDimX = 32, run.blockDimY = run.blockDimZ = 1, run.kernelParams = of_add;
+  CHECK(cuGraphAddKernelNode(&one, drivers, &zero, 1, &run));
+  CHECK(cudaGraphAddMemcpyNodeToSymbol(&back, drivers, &one, 1, symbol, values, sizeof host, 0,
+                                       cudaMemcpyDeviceToDevice));
+  CUgraphNodeType type;
+  CHECK(cuGraphNodeGetType(one, &type));
+  EXPECT(type == CU_GRAPH_NODE_TYPE_KERNEL);
+  CUgraphExec made;
+  CHECK(cuGraphInstantiate(&made, drivers, 0));
+  CHECK(cuGraphLaunch(made, nullptr));
+  CHECK(cudaMemcpyFromSymbol(host, symbol, sizeof host));
+  EXPECT(host[7] == 4);
+  CUstream stream;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, of_more, nullptr));
+  CHECK(cuStreamEndCapture(stream, &drivers));
+  CHECK(cuGraphInstantiate(&made, drivers, 0));
+  CHECK(cuGraphLaunch(made, stream));
+  CHECK(cuGraphLaunch(made, stream));
+  CHECK(cudaMemcpy(host, values, sizeof host, cudaMemcpyDeviceToHost));
+  EXPECT(host[7] == 4 + 14);
+  printf("%d wrong\n", wrong);
+  return wrong != 0;
+}
+
 int main(int argc, char** argv) {
   CHECK(cuInit(0));
   CHECK(cudaFree(nullptr));
@@ -150,5 +248,7 @@ int main(int argc, char** argv) {
     return pointers();
   if (!strcmp(mode, "copies"))
     return copies();
+  if (!strcmp(mode, "graphs") && argc > 2)
+    return graphs(argv[2]);
   return 2;
 }

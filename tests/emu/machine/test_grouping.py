@@ -50,6 +50,45 @@ def test_a_fault_on_each_stage_of_a_ring_is_one_finding() -> None:
     assert one.examples == tuple(f"at A[{i}]" for i in range(1, EXAMPLES + 1))
 
 
+def test_misuse_of_a_ring_without_a_name_is_one_finding_a_call() -> None:
+    """`mbarrier.init` in a helper, of which an unrolled loop has a call for each end of a ring."""
+    full, empty = Frame("kernel/k.cu", 40, "k"), Frame("kernel/k.cu", 41, "k")
+    inits = [
+        replace(finding("barrier-misuse", 5, name), frames=(LINE_30, caller))
+        for stage in range(4)
+        for name, caller in (
+            ("smem" if not stage else f"smem + {16 * stage:#x}", full),
+            (f"smem + {16 * stage + 8:#x}", empty),
+        )
+    ]
+    found = grouped(inits)
+    assert [(f.count, f.objects[0], f.frames[1]) for f in found] == [
+        (4, "smem", full),
+        (4, "smem + 0x8", empty),
+    ]
+
+
+def test_misuse_of_two_barriers_with_names_in_one_helper_stays_apart() -> None:
+    found = grouped([finding("barrier-misuse", 5, "full[0]"), finding("barrier-misuse", 5, "done")])
+    assert len(found) == 2
+
+
+def test_an_overwritten_mbarrier_does_not_explain_what_was_seen_before() -> None:
+    """The wait was relaxed, and the stage's tile is read; much later the bytes are used again."""
+    wait = Wait("smem", LINE_30, early=False)
+    race = finding("race", 5, "tile", time=10, wait=wait)
+    store = finding("barrier-misuse", 9, "smem", time=50, rule="mbarrier-plain-access")
+    assert [(f.kind, f.cause) for f in grouped([store, race])] == [
+        ("barrier-misuse", None),
+        ("race", None),
+    ]
+    early = replace(store, sighting=replace(store.sighting, time=5))
+    assert [(f.kind, f.cause) for f in grouped([early, race])] == [
+        ("barrier-misuse", None),
+        ("race", 0),
+    ]
+
+
 def test_faults_of_other_lines_or_buffers_stay_apart_and_explain_nothing() -> None:
     found = grouped([finding("race", 5, "A"), finding("race", 6, "A"), finding("race", 5, "B")])
     assert [f.cause for f in found] == [None, None, None]

@@ -4,7 +4,8 @@ A fault shows many times: in every schedule, on every stage of a ring, in each u
 instruction, and again in what follows from it. A reader wants the first line to be the cause.
 
 Merging: findings of one kind, rule and source line about one array of barriers or one buffer are
-one. They are counted, and a few of their messages stay as examples.
+one. They are counted, and a few of their messages stay as examples. Misuse of mbarriers in dynamic
+shared memory, which have no names, is one by the whole chain of calls.
 
 What one missing fence breaks is one finding too, at however many lines: proxy fences by the lines
 of either side that they share, the fence behind mbarrier inits for the whole kernel.
@@ -16,7 +17,7 @@ Linking: `cause` is set only where one of these holds, so that an independent fa
   explains races on the same buffers, and wrong elements if it is in every schedule that has some;
 - an mbarrier of which the bytes do not add up explains what is wrong behind waits on it;
 - a race or an uninitialised read behind a wait on an mbarrier that was misused in all schedules
-  that saw it: the misuse explains it;
+  that saw it: the misuse explains it, but an overwritten mbarrier nothing that was seen before;
 - a deadlock that involves an mbarrier which was misused, or that shows in another schedule too;
 - a race seen from its other side: the same two source lines, the same buffer;
 - a wrong element whose writer's line, or whose buffer, has a race or an uninitialised read;
@@ -60,6 +61,10 @@ LANES = "lanes-not-synchronised"
 is missing: that is the one to name, as a barrier of the warp would not be enough."""
 _ONE_FENCE = frozenset({"init-not-in-async-proxy"})
 """Rules of which all findings of a kernel have one cause."""
+_PLAIN_ACCESS = "mbarrier-plain-access"
+"""The rule of an mbarrier that was overwritten: waits on it before that were right."""
+_PLACE = " + 0x"
+"""What stands before the offset in a name that is a place of a region."""
 ORDER_FAULTS = frozenset({"race", "uninitialised", "proxy-fence"})
 
 Explains = Callable[[Finding, Finding], bool]
@@ -68,8 +73,11 @@ Explains = Callable[[Finding, Finding], bool]
 def grouped(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge, order and link findings; each `cause` is an index into what is returned."""
     merged: dict[tuple[object, ...], list[Finding]] = {}
-    for finding in findings:
-        merged.setdefault(_merge_key(finding), []).append(finding)
+    found = tuple(findings)
+    names = (name.partition(_PLACE) for f in found for name in f.objects)
+    places = frozenset(region for region, by_place, _ in names if by_place)
+    for finding in found:
+        merged.setdefault(_merge_key(finding, places), []).append(finding)
     each = _of_one_fence([_merged(same) for same in merged.values()])
     misuses = [f for f in each if f.kind == "barrier-misuse"]
     ordered = sorted((_with_misuse(f, misuses) for f in each), key=_rank)
@@ -95,11 +103,16 @@ def _line(finding: Finding) -> object:
     return finding.source or finding.ptx_line
 
 
-def _merge_key(finding: Finding) -> tuple[object, ...]:
+def _merge_key(finding: Finding, places: frozenset[str]) -> tuple[object, ...]:
+    """`places` are regions in which mbarriers are named by their place, as `smem + 0x8`."""
     # Of a deadlock the first object is the barrier that it is about, the others all that wait too.
     objects = finding.objects[:1] if finding.kind == "deadlock" else finding.objects
     if finding.rule or finding.objects:
         about: object = (finding.rule, frozenset(base(name) for name in objects))
+        regions = frozenset(name.partition(_PLACE)[0] for name in objects)
+        if finding.kind == "barrier-misuse" and regions <= places:
+            # They have no names of their own; in one loop they have the same chain of calls.
+            about = (finding.rule, regions, finding.frames)
     else:
         about = finding.sighting.same or finding.message
     return (finding.kind, finding.severity, _line(finding), about, finding.related)
@@ -244,6 +257,7 @@ def _behind_a_misused_barrier(cause: Finding, effect: Finding) -> bool:
         and wait is not None
         and base(wait.barrier) in _bases(cause)
         and _in_its_schedules(cause, effect)
+        and not (cause.rule == _PLAIN_ACCESS and _is_behind(cause, effect))
     )
 
 
@@ -283,6 +297,11 @@ def _wrong_element(cause: Finding, effect: Finding) -> bool:
 
 def _not_freed(cause: Finding, effect: Finding) -> bool:
     return cause.kind == "tmem" and effect.kind == "leak" and "tensor memory" in effect.objects
+
+
+def _is_behind(cause: Finding, effect: Finding) -> bool:
+    """Whether `cause` was first seen later than `effect`, in the first schedule that saw it."""
+    return (effect.schedule, effect.sighting.time) < (cause.schedule, cause.sighting.time)
 
 
 def _in_its_schedules(cause: Finding, effect: Finding) -> bool:

@@ -88,3 +88,34 @@ def test_room_between_allocations_is_used_when_the_end_is_reached(memory: Device
         memory.free(again.address)
     assert again is not None
     assert again.start == starts[1]
+
+
+def test_what_is_mapped_side_by_side_is_one_allocation(memory: DeviceMemory) -> None:
+    address = memory.reserve(4 * PAGE, PAGE)
+    assert address is not None
+    assert memory.find(address) is None
+    behind = allocate(memory, 10)
+    for number in (0, 2, 1):
+        assert memory.map(address + number * PAGE, PAGE, f"part {number}")
+    whole = memory.find(address + 2 * PAGE)
+    assert whole is not None
+    assert (whole.address, whole.size, whole.name) == (address, 3 * PAGE, "part 2")
+    assert behind >= whole.start + 4 * PAGE
+    assert memory.map(address + PAGE, PAGE, "again") is None
+    memory.arena.bytes[whole.start : whole.start + 3 * PAGE] = 9
+    assert memory.unmap(address + PAGE, PAGE)
+    assert not memory.unmap(address + PAGE, PAGE)
+    assert memory.find(address + PAGE) is None
+    assert memory.used == 2 * PAGE + 10
+    ends = [memory.find(address + n * PAGE) for n in (0, 2)]
+    assert [(one.address - address, one.size) for one in ends if one] == [
+        (0, PAGE),
+        (2 * PAGE, PAGE),
+    ]
+    assert memory.map(address + PAGE, PAGE, "new")
+    assert memory.arena.bytes[whole.start :: PAGE][:3].tolist() == [9, 0, 9]
+
+
+def test_no_more_is_reserved_than_can_be_allocated(memory: DeviceMemory) -> None:
+    assert memory.reserve(memory.capacity, PAGE) is not None
+    assert memory.reserve(PAGE, PAGE) is None

@@ -11,7 +11,11 @@ from kernelrig.model import Toolchain
 from tests.emu.cudart.program_fixture import run_compiled
 
 pytestmark = pytest.mark.long
-FAILED = {"pointers": ["cuPointerGetAttribute"], "copies": ["cuMemcpy2D"]}
+FAILED = {
+    "pointers": ["cuPointerGetAttribute"],
+    "copies": ["cuMemcpy2D"],
+    "mapped": ["cudaMemcpy", "cuMemRelease"],
+}
 """The calls that CUDA refuses, of each mode."""
 
 
@@ -35,3 +39,8 @@ def test_a_call_does_what_it_does_on_a_gpu(cuda_toolchain: Toolchain, mode: str)
     assert (ran.printed, ran.run.exit_code, ran.findings) == ("0 wrong\n", 0, [])
     assert [n.kind for n in ran.run.notes] == [Noted.FAILED_CALL] * len(FAILED[mode])
     assert all(call in note.text for call, note in zip(FAILED[mode], ran.run.notes, strict=True))
+
+
+def test_mapped_memory_without_access_cannot_be_accessed(cuda_toolchain: Toolchain) -> None:
+    ran = run_compiled("driver", cuda_toolchain, "no-access", flags=("-lcuda",))
+    assert {f.kind for f in ran.findings} == {"out-of-bounds"}

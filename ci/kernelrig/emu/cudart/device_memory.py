@@ -55,6 +55,7 @@ class Kind(IntEnum):
     CONSTANT = 4
     PARAMETERS = 5
     HEAP = 6
+    MAPPED = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,7 @@ class DeviceMemory:
         self.freed: list[Allocation] = []
         self._allocations: list[Allocation] = []  # by their starts, which are in `_starts`
         self._starts: list[int] = []
+        self._reserved: list[Allocation] = []
         self._end = 0
         self.used = 0
         self.heap_bytes = DEFAULT_BYTES
@@ -232,6 +234,65 @@ class DeviceMemory:
         made = Allocation(name, start, size, read_only)
         self._add(at, made, Kind.CONSTANT if read_only else Kind.DEVICE)
         return made
+
+    def reserve(self, size: int, align: int) -> int | None:
+        """Return the address of `size` bytes that `map` makes memory; None where there is no room.
+
+        Views reach to the last allocation: more than can be allocated is not reserved.
+        """
+        start = self._place(self._end, max(align, PAGE))
+        reserved = sum(one.size for one in self._reserved)
+        if size + reserved > self.capacity or start + size + GAP_BYTES > self.span:
+            return None
+        self._reserved.append(Allocation("", start, size))
+        self._end = start + size
+        return GLOBAL_BASE + start
+
+    def map(self, address: int, size: int, name: str) -> Allocation | None:
+        """Make reserved bytes memory that nothing has written; None where there is no room.
+
+        What is mapped side by side is one allocation.
+        """
+        start = low = address - GLOBAL_BASE
+        if size > self.capacity - self.used or self._overlaps(start, size):
+            return None
+        high = start + size
+        for one in (self._mapped_at(start - 1), self._mapped_at(high)):
+            if one is not None:
+                low, high, name = min(low, one.start), max(high, one.start + one.size), one.name
+                self._remove(one)
+        made = Allocation(name, low, high - low)
+        self._add(bisect_left(self._starts, low), made, Kind.MAPPED)
+        return made
+
+    def unmap(self, address: int, size: int) -> bool:
+        """Take mapped bytes away, which others beside them outlive; False where none are."""
+        start, high = address - GLOBAL_BASE, address - GLOBAL_BASE + size
+        one = self._mapped_at(start)
+        if one is None or one.start + one.size < high:
+            return False
+        self._remove(one)
+        for low, end in ((one.start, start), (high, one.start + one.size)):
+            if low < end:
+                rest = Allocation(one.name, low, end - low)
+                self._add(bisect_left(self._starts, low), rest, Kind.MAPPED)
+        self.freed.append(Allocation(one.name, start, size))
+        for file in self.files:
+            _punch(file, start, size)
+        return True
+
+    def _mapped_at(self, flat: int) -> Allocation | None:
+        found = self.find(flat + GLOBAL_BASE)
+        return found if found and self.kinds[found.start] == Kind.MAPPED else None
+
+    def _overlaps(self, start: int, size: int) -> bool:
+        at = bisect_left(self._starts, start + size) - 1
+        return at >= 0 and self._allocations[at].start + self._allocations[at].size > start
+
+    def _remove(self, one: Allocation) -> None:
+        at = bisect_left(self._starts, one.start)
+        del self._allocations[at], self._starts[at], self.kinds[one.start]
+        self.used -= one.size
 
     def keep_free(self, end: int) -> None:
         """Allocate behind this flat place from now on."""
@@ -301,11 +362,11 @@ class DeviceMemory:
     def _between(self, size: int, align: int) -> int | None:
         """Return where `size` bytes fit between allocations."""
         end = 0
-        for one in self._allocations:
+        for one in sorted((*self._allocations, *self._reserved), key=lambda one: one.start):
             start = self._place(end, align)
             if start + size + GAP_BYTES <= one.start:
                 return start
-            end = one.start + one.size
+            end = max(end, one.start + one.size)
         return None
 
 

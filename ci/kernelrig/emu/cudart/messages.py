@@ -18,6 +18,7 @@ _COOPERATIVE, _BESIDE = 1, 2
 _NOTE = struct.Struct("<IIQQ24Q")
 _FUNCTION = struct.Struct("<Iiiiii3i3iiiII")
 _ALLOCATE = struct.Struct("<QI24Q")
+_RANGE, _MAP = struct.Struct("<QQ"), struct.Struct("<QQ24Q")
 _TENSOR_MAP = struct.Struct("<IIIQ5Q5Q5I5I3i3i2I4I24Q")
 
 Triple = tuple[int, int, int]
@@ -28,6 +29,9 @@ Callers = tuple[int, ...]
 class Request(IntEnum):
     """What a program asks for."""
 
+    RESERVE = 32
+    MAP = 33
+    UNMAP = 34
     HELLO = 0
     MODULE = 1
     FUNCTION = 2
@@ -218,6 +222,22 @@ def read_allocate(body: bytes) -> tuple[int, int, Callers]:
         raise BrokenMessage
     size, kind, *callers = _ALLOCATE.unpack(body)
     return size, kind, tuple(callers)
+
+
+def read_range(body: bytes) -> tuple[int, int]:
+    """Return an address and bytes, or bytes and their alignment. Raises BrokenMessage."""
+    if len(body) != _RANGE.size:
+        raise BrokenMessage
+    first, second = _RANGE.unpack(body)
+    return first, second
+
+
+def read_map(body: bytes) -> tuple[int, int, Callers]:
+    """Return address, bytes and callers. Raises BrokenMessage."""
+    if len(body) != _MAP.size:
+        raise BrokenMessage
+    address, size, *callers = _MAP.unpack(body)
+    return address, size, tuple(callers)
 
 
 def read_tensor_map(body: bytes) -> TensorMapMessage:

@@ -182,6 +182,9 @@ class _Session:
             Request.VARIABLE: self._variable,
             Request.ALLOCATE: self._allocate,
             Request.FREE: self._free,
+            Request.RESERVE: self._reserve,
+            Request.MAP: self._map,
+            Request.UNMAP: self._unmap,
             Request.LAUNCH: self._launch,
             Request.NOTE: self._note,
             Request.TENSOR_MAP: self._tensor_map,
@@ -271,6 +274,22 @@ class _Session:
         if len(body) != 8:
             raise BrokenMessage
         known = self._memory.free(int.from_bytes(body, "little"))
+        return (SUCCESS if known else _INVALID_VALUE), b""
+
+    def _reserve(self, body: bytes) -> tuple[int, bytes]:
+        size, align = messages.read_range(body)
+        address = self._memory.reserve(size, align)
+        return (_MEMORY_ALLOCATION, b"") if address is None else (
+            SUCCESS, messages.pack_addresses(address)
+        )  # fmt: skip
+
+    def _map(self, body: bytes) -> tuple[int, bytes]:
+        address, size, callers = messages.read_map(body)
+        made = self._memory.map(address, size, self._name(callers))
+        return (SUCCESS if made else _MEMORY_ALLOCATION), b""
+
+    def _unmap(self, body: bytes) -> tuple[int, bytes]:
+        known = self._memory.unmap(*messages.read_range(body))
         return (SUCCESS if known else _INVALID_VALUE), b""
 
     def _launch(self, body: bytes) -> tuple[int, bytes]:

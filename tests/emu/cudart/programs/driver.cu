@@ -142,6 +142,65 @@ static int copies() {
   return wrong != 0;
 }
 
+__global__ void count(int* values, size_t from, size_t step) {
+  values[from + (blockIdx.x * blockDim.x + threadIdx.x) * step] += 1;
+}
+
+// A vector that grows: 6 MiB of addresses, of which parts of 2 MiB become memory.
+static int mapped(bool without_access) {
+  constexpr size_t PART = 2 << 20;
+  CUmemAllocationProp how{};
+  how.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  how.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  size_t granularity;
+  CHECK(cuMemGetAllocationGranularity(&granularity, &how, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  EXPECT(granularity == PART);
+  CUdeviceptr start;
+  CHECK(cuMemAddressReserve(&start, 3 * PART, 0, 0, 0));
+  CUmemGenericAllocationHandle memory[3];
+  for (auto& one : memory)
+    CHECK(cuMemCreate(&one, PART, &how, 0));
+  CUmemAccessDesc access{how.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  auto* values = reinterpret_cast<int*>(start);
+  CHECK(cuMemMap(start, PART, 0, memory[0], 0));
+  if (without_access) {
+    count<<<1, 1>>>(values, 0, 1);
+    return cudaDeviceSynchronize();
+  }
+  CHECK(cuMemMap(start + PART, PART, 0, memory[1], 0));
+  CHECK(cuMemSetAccess(start, 2 * PART, &access, 1));
+  CHECK(cuMemRelease(memory[1]));
+  CHECK(cudaMemset(values, 0, 2 * PART));  // across both
+  count<<<2, 64>>>(values, PART / 4 - 64, 1);
+  CHECK(cuMemMap(start + 2 * PART, PART, 0, memory[2], 0));
+  CHECK(cuMemSetAccess(start + 2 * PART, PART, &access, 1));
+  CHECK(cuMemsetD32(start + 2 * PART, 5, PART / 4));
+  count<<<3, 1>>>(values, 3, PART / 4);
+  int got[4] = {}, first;
+  for (int n = 0; n < 3; n++)
+    CHECK(cudaMemcpy(got + n, values + n * PART / 4 + 3, 4, cudaMemcpyDeviceToHost));
+  EXPECT(got[0] == 1 && got[1] == 2 && got[2] == 6);
+  unsigned long long flags;
+  CHECK(cuMemGetAccess(&flags, &how.location, start + PART + 12));
+  EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  // The third part elsewhere, with what it holds; the second is gone.
+  CHECK(cuMemUnmap(start + PART, 2 * PART));
+  EXPECT(cudaMemcpy(&first, values + PART / 4, 4, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue);
+  CHECK(cuMemMap(start + PART, PART, 0, memory[2], 0));
+  CHECK(cuMemSetAccess(start + PART, PART, &access, 1));
+  count<<<2, 1>>>(values, 3, PART / 4);
+  for (int n = 0; n < 2; n++)
+    CHECK(cudaMemcpy(got + n, values + n * PART / 4 + 3, 4, cudaMemcpyDeviceToHost));
+  EXPECT(got[0] == 2 && got[1] == 7);
+  CHECK(cuMemUnmap(start, 2 * PART));
+  CHECK(cuMemRelease(memory[0]));
+  CHECK(cuMemRelease(memory[2]));
+  EXPECT(cuMemRelease(memory[2]) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemAddressFree(start, 3 * PART));
+  printf("%d wrong\n", wrong);
+  return wrong != 0;
+}
+
 __global__ void add(int* values, int by) { values[threadIdx.x] += by; }
 __device__ int symbol[32];
 
@@ -248,6 +307,8 @@ int main(int argc, char** argv) {
     return pointers();
   if (!strcmp(mode, "copies"))
     return copies();
+  if (!strcmp(mode, "mapped") || !strcmp(mode, "no-access"))
+    return mapped(!strcmp(mode, "no-access"));
   if (!strcmp(mode, "graphs") && argc > 2)
     return graphs(argv[2]);
   return 2;

@@ -34,7 +34,10 @@ constexpr uint64_t DEVICE_BASE = 0x7F0000000000;  // machine.state_spaces.GLOBAL
 constexpr uint64_t PAGE = 4096;
 
 enum class Request : uint32_t {
-  HELLO,      // where the executable was loaded -> Device, then (attribute, value) pairs of int32
+  RESERVE = 32,  // bytes, alignment -> address
+  MAP,           // address, bytes, callers: reserved memory that kernels may access from now on
+  UNMAP,         // address, bytes
+  HELLO = 0,  // where the executable was loaded -> Device, then (attribute, value) pairs of int32
   MODULE,     // a fat binary, or PTX -> number
   FUNCTION,   // module, name -> Function, then (offset, bytes) of each parameter
   VARIABLE,   // module, name, managed -> address, bytes
@@ -47,7 +50,8 @@ enum class Request : uint32_t {
 };
 
 // What an allocation is; the numbers of cudart/device_memory.py. HEAP: how large malloc's is to be.
-enum class Kind : uint32_t { DEVICE, MANAGED, HOST, VARIABLE, CONSTANT, PARAMETERS, HEAP };
+// MAPPED: of reserved addresses, by cuMemMap.
+enum class Kind : uint32_t { DEVICE, MANAGED, HOST, VARIABLE, CONSTANT, PARAMETERS, HEAP, MAPPED };
 
 enum class Noted : uint32_t {
   FAILED_CALL,

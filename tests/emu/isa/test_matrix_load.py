@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
+from kernelrig.emu.observe.initialisation import Init
+from numpy.typing import NDArray
 
 from tests.emu.harness import ENGINES, Result, run_ptx
 from tests.emu.places import places
@@ -105,7 +107,9 @@ def test_a_row_must_lie_at_a_multiple_of_16() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8x16.b4x16_p64 {%r1, %r2}, [tile];",
+        "ldmatrix.sync.aligned.m16n16.x1.shared.b8x16.b4x16_p64 {%r1, %r2}, [tile];",
+        "ldmatrix.sync.aligned.m8n16.x1.trans.shared.b8x16.b4x16_p64 {%r1}, [tile];",
+        "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16 {%r1}, [tile];",
         "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [tile];",
         "ldmatrix.sync.aligned.m8n8.shared.b16 {%r1}, [tile];",
     ],
@@ -155,3 +159,73 @@ def test_bytes_of_a_result_of_16x8_are_stored_as_columns(count: int, engine: str
         for row, column in ((0, 0), (3, 5), (7, 15)):  # in memory: n, m of the result
             lane, byte = 4 * (column % 8) + row // 2, 2 * (column // 8) + row % 2
             assert stored[matrix, row, column] == 4 * lane + byte ^ matrix * 0x40
+
+
+SHAPES = [("m8n16", 1, 1), ("m8n16", 2, 2), ("m8n16", 4, 4), ("m16n16", 1, 2), ("m16n16", 2, 4)]
+"""Shape, matrices, registers."""
+PACKED = {"b4x16_p64": 4, "b6x16_p32": 6}
+
+
+def _unpacked(tile: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
+    """The elements of rows of 16 bytes, taken out of one long number."""
+    rows = [int.from_bytes(row.tobytes(), "little") for row in tile.reshape(-1, 16)]
+    found = [[row >> bits * n & (1 << bits) - 1 for n in range(16)] for row in rows]
+    return np.array(found, np.uint8)
+
+
+def _loaded_packed(
+    tile: NDArray[np.uint8], name: str, shape: str, count: int, registers: int, engine: str,
+    written: int = 16,
+) -> Result:  # fmt: skip
+    """Store the first `written` bytes of each row of the tile, load it, write what lanes have."""
+    named = ", ".join(f"%r{10 + n}" for n in range(registers))
+    trans = ".trans" if shape == "m16n16" else ""
+    store = ("v4.b32 [%r2], {%r3, %r4, %r5, %r6}" if written == 16 else
+             "v2.b32 [%r2], {%r3, %r4}")  # fmt: skip
+    body = f"""
+        shl.b32 %r1, %r190, 4; mov.u32 %r2, tile; add.u32 %r2, %r2, %r1;
+        ld.global.v4.b32 {{%r3, %r4, %r5, %r6}}, [%rd1];
+        st.shared.{store};
+        {"st.shared.b32 [%r2+8], %r5;" if written == 12 else ""}
+        bar.sync 0;
+        ldmatrix.sync.aligned.{shape}.x{count}{trans}.shared.b8x16.{name} {{{named}}}, [%r2];
+    """
+    for n in range(registers):
+        body += f"st.global.b32 [%rd2+{4 * n}], %r{10 + n};\n"
+    held = {"a": tile, "c": np.zeros(32 * 4 * registers, np.uint8)}
+    text = places(a=16, c=4 * registers) + body
+    return run_ptx(text, held, shared=TILE, engine=engine, observers=(Init(),))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", PACKED)
+@pytest.mark.parametrize(("shape", "count", "registers"), SHAPES)
+def test_elements_under_a_byte_become_bytes(
+    name: str, shape: str, count: int, registers: int, engine: str
+) -> None:
+    tile = np.random.default_rng(count).integers(0, 256, 512, np.uint8)
+    found = _loaded_packed(tile, name, shape, count, registers, engine)
+    assert found.findings == ()
+    got = found.buffers["c"].reshape(32, registers, 4)
+    rows = _unpacked(tile, PACKED[name])
+    for lane in range(32):
+        for n in range(registers):
+            if shape == "m8n16":
+                expected = rows[8 * n + lane // 4, 4 * (lane % 4) :][:4]
+            else:
+                column = 8 * (n % 2) + lane // 4
+                expected = rows[16 * (n // 2) + 4 * (lane % 4) :][:4, column]
+            assert got[lane, n].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("name", "written"), [("b4x16_p64", 8), ("b6x16_p32", 12)])
+@pytest.mark.parametrize(("shape", "count", "registers"), SHAPES[2:])
+def test_what_lies_between_them_need_not_be_written(
+    name: str, written: int, shape: str, count: int, registers: int, engine: str
+) -> None:
+    tile = np.zeros(512, np.uint8)
+    found = _loaded_packed(tile, name, shape, count, registers, engine, written)
+    assert [f for f in found.findings if f.severity == "error"] == []
+    found = _loaded_packed(tile, "b6x16_p32", shape, count, registers, engine, 8)
+    assert {f.kind for f in found.findings if f.severity == "error"} == {"uninitialised"}

@@ -7,6 +7,10 @@ holds those of rows 4 (t % 4) and the next three, of column t / 4 in one registe
 8 + t / 4 in the next. Of 16x8 (stmatrix) a lane holds what it holds of the result of mma: rows
 t / 4 and 8 + t / 4 of columns 2 (t % 4) and the next one; columns are the rows in memory. Which
 lane has what follows from the layouts of CUTLASS's atoms (cute/atom/copy_traits_sm100.hpp).
+
+ldmatrix unpacks rows of 16 elements of 4 and 6 bits, padded to 16 bytes, to bytes of which they are
+the lower bits (fp4_shift_A in cute/atom/mma_traits_sm120.hpp). Of 8x16 a lane then holds what it
+holds of 8x8 halves: four bytes of a row.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupport
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.thread_memory import MemorySemantics
 from kernelrig.emu.numerics.arrays import LANES, U8, U16, U32, Array, Mask
+from kernelrig.emu.tensor.packed_elements import PACKED, ElementType, unpacked
 from kernelrig.ptx import Instruction, Operand, Register, Vector
 
 ROW_BYTES = 16
@@ -80,6 +85,7 @@ def _ldmatrix_of_bytes(i: Instruction) -> Step:
     count = _matrices(i)
     into, address = expect(i, 2)
     registers, how = _registers(i, into, 2 * count), _how(i)
+    packed = _packed(i)
     if count == 4:
         raise Unsupported(f"{i.mnemonic}: 16x16 matrices are one or two")
 
@@ -87,9 +93,34 @@ def _ldmatrix_of_bytes(i: Instruction) -> Step:
         flat, right = _rows(batch, mask, address, count * TALL, how, write=False)
         held = batch.machine.memory.shared.bytes[flat[..., None] + np.arange(ROW_BYTES)]
         held = np.where(right[..., None], held, U8.type(0))
+        held = held if packed is None else unpacked(held, packed)
         columns = held.reshape(batch.size, count, TALL, ROW_BYTES).swapaxes(2, 3)
         words = np.ascontiguousarray(columns).view(U32).reshape(batch.size, 2 * count, LANES)
         return tuple(words[:, n] for n in range(2 * count))
+
+    writes = tuple((register, U32) for register in registers)
+    return Step(run, (bracketed(i, address),), writes, effect=True, collective="warp")
+
+
+def _packed(i: Instruction) -> ElementType | None:
+    """Return the type of elements that are unpacked; None of bytes."""
+    return next((PACKED[name] for name in _PACKED.split() if name in i.flags), None)
+
+
+def _ldmatrix_unpacked(i: Instruction) -> Step:
+    """Of 8x16 elements under a byte."""
+    count = _matrices(i)
+    into, address = expect(i, 2)
+    registers, how, packed = _registers(i, into, count), _how(i), _packed(i)
+    if packed is None:
+        raise Unsupported(f"{i.mnemonic} needs one of .{_PACKED.replace(' ', ', .')}")
+
+    def run(batch: WarpBatch, mask: Mask, address: Array) -> Array | tuple[Array, ...]:
+        flat, right = _rows(batch, mask, address, count * ROWS_EACH, how, write=False)
+        held = batch.machine.memory.shared.bytes[flat[..., None] + np.arange(ROW_BYTES)]
+        held = np.where(right[..., None], held, U8.type(0))
+        words = unpacked(held, packed).view(U32).reshape(batch.size, count, LANES)
+        return words[:, 0] if count == 1 else tuple(words[:, n] for n in range(count))
 
     writes = tuple((register, U32) for register in registers)
     return Step(run, (bracketed(i, address),), writes, effect=True, collective="warp")
@@ -158,6 +189,7 @@ def _stmatrix(i: Instruction) -> Step:
 
 _SHARED = "x1 x2 x4 shared shared::cta"
 _TAKES = f"{_SHARED} trans"
+_PACKED = "b4x16_p64 b6x16_p32"
 
 _TRIED = {
     "ldmatrix.aligned.b16.m8n8.sync": "x1 x2 x4 trans shared",
@@ -168,6 +200,11 @@ ROWS: tuple[Row, ...] = partly(
         row("ldmatrix", _ldmatrix, needs="sync aligned m8n8 b16", takes=_TAKES),
         row("stmatrix", _stmatrix, needs="sync aligned m8n8 b16", takes=_TAKES),
         row("ldmatrix", _ldmatrix_of_bytes, needs="sync aligned m16n16 trans b8", takes=_SHARED),
+        *(
+            row("ldmatrix", make, needs=f"sync aligned {shape} b8x16 {name}", takes=_SHARED)
+            for name in _PACKED.split()
+            for shape, make in (("m8n16", _ldmatrix_unpacked), ("m16n16 trans", _ldmatrix_of_bytes))
+        ),
         row("stmatrix", _stmatrix_of_bytes, needs="sync aligned m16n8 trans b8", takes=_SHARED),
     ),
     MEMORY_ON_H200,

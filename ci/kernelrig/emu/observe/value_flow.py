@@ -20,6 +20,7 @@ from kernelrig.emu.machine.program import Program
 from kernelrig.emu.numerics.arrays import LANES, U32, Array, Mask
 from kernelrig.emu.observe.bit_flow import COPIES, Flow, part_read, results_by_bits
 from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, first_of
+from kernelrig.emu.tensor.packed_elements import PACKED, of_elements
 from kernelrig.emu.tensor.warp_product import WarpForm, registers_of, sums_of, words_of
 from kernelrig.ptx import Address, Instruction, Negated, Operand, Register, Vector
 
@@ -361,7 +362,13 @@ def loaded(i: Instruction, missing: NDArray[np.bool_]) -> list[tuple[NDArray[np.
         each = [parts[..., number, :] for number in range(count)]
         return [(np.asarray(np.any(one, axis=2)), _bits_of(i, one)) for one in each]
     count = next(int(word[1:]) for word in ("x1", "x2", "x4") if word in i.flags)
-    if "b8" in i.flags:  # 16x16, transposed: four bytes of a column each
+    packed = next((PACKED[name] for name in i.flags & PACKED.keys()), None)
+    if packed is not None:  # rows of 16 elements
+        missing = of_elements(missing, packed)
+    if "m8n16" in i.flags:  # four of a row each
+        lanes = np.any(missing[:, : 8 * count].reshape(warps, count, LANES, 4), axis=3)
+        return [(lanes[:, number], WHOLE) for number in range(count)]
+    if "m16n16" in i.flags:  # transposed: four bytes of a column each
         columns = missing[:, : 16 * count].reshape(warps, count, 16, 16).swapaxes(2, 3)
         lanes = np.any(columns.reshape(warps, 2 * count, LANES, 4), axis=3)
         return [(lanes[:, number], WHOLE) for number in range(2 * count)]

@@ -43,6 +43,29 @@ PACKED = {
 """By PTX's names; in cuda.h 16U4_ALIGN8B, 16U4_ALIGN16B and 16U6_ALIGN16B."""
 
 
+def unpacked(rows: NDArray[np.uint8], of: ElementType) -> NDArray[np.uint8]:
+    """Return 16 padded elements of each 16 bytes, (..., 16), as the lower bits of a byte each."""
+    bits = 8 * of.bytes // of.count
+    whole = np.zeros((*rows.shape[:-1], of.data + 1), np.uint16)
+    whole[..., : of.data] = rows[..., : of.data]
+    first, shift = _places(bits)
+    found = (whole[..., first] | whole[..., first + 1] << 8) >> shift & (1 << bits) - 1
+    return np.ascontiguousarray(found, np.uint8)
+
+
+def of_elements(parts: NDArray[np.bool_], of: ElementType) -> NDArray[np.bool_]:
+    """Say of each of 16 padded elements whether one of its bytes, (..., 16), is so."""
+    bits = 8 * of.bytes // of.count
+    first, shift = _places(bits)
+    return parts[..., first] | parts[..., first + (shift + bits > 8)]
+
+
+def _places(bits: int) -> tuple[NDArray[np.intp], NDArray[np.uint16]]:
+    """Return the byte that each element begins in, and the bit of it."""
+    at = np.arange(CHUNK) * bits
+    return at // 8, (at % 8).astype(np.uint16)
+
+
 def padded(box: NDArray[np.uint8], of: ElementType) -> NDArray[np.uint8]:
     """Return a box as a load writes it."""
     if not of.is_padded:

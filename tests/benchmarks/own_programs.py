@@ -36,7 +36,7 @@ STARTS = (
 )
 """What each program is started with; the last two are refused by it."""
 _DEVICE = re.compile(r" on NVIDIA [^,]+,")
-_ENDED = re.compile(r"^the program (.+)$", re.MULTILINE)
+_ENDED = re.compile(r"; the program (.+) \(emulated: ")
 
 
 @dataclass(frozen=True)

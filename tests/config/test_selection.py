@@ -15,6 +15,7 @@ from kernelrig.config.selection import (
     narrow,
     require_sense,
     stage_variants,
+    stages_named,
 )
 from kernelrig.errors import ConfigError
 from kernelrig.model import (
@@ -90,6 +91,22 @@ def test_a_plan_keeps_its_order_and_its_preflight(only: tuple[str, ...], names: 
     plan = narrow(PLAN, only)
     require_sense(KERNEL, plan)
     assert [s.name for s in plan.stages] == names
+
+
+@pytest.mark.parametrize("name", ["checksum", "exit status", "exit-status", "exit_status"])
+def test_a_stage_is_named_as_the_plan_or_as_reports_of_its_kernel_name_it(name: str) -> None:
+    stages = (Stage("smoke", StageKind.CHECKSUM), Stage("checksum", StageKind.CHECKSUM))
+    plan = Plan("default", (*stages, Stage("memcheck", StageKind.SANITIZER)))
+    assert stages_named(plan, PROGRAM, ("memcheck", name)) == ("checksum", "memcheck")
+    assert stages_named(plan, PROGRAM, ("smoke (exit status)",)) == ("smoke",)
+    if name != "checksum":
+        with pytest.raises(ConfigError) as error:  # a harness program has no such stage
+            stages_named(plan, KERNEL, (name,))
+        assert str(error.value) == (
+            f"unknown stage '{name}' of plan default; known: checksum, memcheck, smoke"
+        )
+    with pytest.raises(ConfigError, match=r"known: exit status, memcheck, smoke \(exit status\)"):
+        stages_named(plan, PROGRAM, ("time",))
 
 
 def test_the_check_is_left_out_where_it_is_not_named() -> None:

@@ -49,10 +49,10 @@ def test_what_is_accepted_fails_no_later_run_and_anything_else_does(folder: Path
     review = of(folder / "a.accepted.yaml")
     again = review.applied(ran)
     assert exit_code(again) == 0
-    text = report_text(again, "GPU", 1)
+    text = report_text(again, "prog.cu", "GPU", 1)
     assert "accepted: race: a.cu:3 add" in text
     assert f"both write 1: judged (until {entry.expires})" in text
-    assert text.endswith("0 errors, 1 warnings, 1 accepted")
+    assert text.startswith("pass (1 accepted): prog.cu: no errors, 1 warning; the program exited")
     (launch,) = program_record(ran, "GPU", 1, review).launches
     assert launch.findings[0].finding.accepted.startswith("both write 1")
     assert launch.findings[0].finding.fingerprint == entry.fingerprint

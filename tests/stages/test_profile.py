@@ -226,6 +226,64 @@ def test_a_plain_program_may_name_a_part_of_its_kernels_name_or_none(
     assert check.verdict.summary.startswith("one launch of slow_transpose profiled")
 
 
+@pytest.mark.parametrize(
+    ("keys", "printed", "said"),
+    [
+        ({}, "", ""),
+        ({"must_not_print": "nan"}, "sum nan\n", "it printed 'nan', which must_not_print matches"),
+        ({"must_print": "^all is well$"}, "", "nothing that it printed matches must_print: ^all"),
+        ({"must_print": "^all is well$"}, "all is well\n", ""),
+        ({"must_print": "^all is well$"}, "all is w==PROF== Disconnected\nell\n", ""),
+        ({"must_not_print": "PROF|passes"}, "", ""),  # what ncu prints is no output of the program
+        ({"expected_lines": ("all is well",)}, "", "the program did not print 'all is well'"),
+        (
+            {},
+            "FAILED\n==ERROR== The application returned an error code (3).\n",
+            "exit status 3, wanted 0",
+        ),
+    ],
+)
+def test_a_plain_program_that_came_out_wrong_fails_its_profile(
+    keys: dict[str, Any], printed: str, said: str, tmp_path: Path, ncu_report: Path
+) -> None:
+    plain = replace(KERNEL, level=0, **keys)
+    left = {"profile.stdout.log": SAID + printed, "profile.stderr.log": ""}
+    code = 3 if "error code" in printed else 0
+    record = read(
+        tmp_path, ncu_report, bench.exited("profile", code), kernel=plain, left=left,
+        run_folder=tmp_path,
+    )  # fmt: skip
+    assert record.verdict.outcome is (Outcome.FAIL if said else Outcome.PASS)
+    if said:
+        assert record.verdict.summary.startswith(f"the program under ncu: {said}")
+        assert "==" not in "".join(record.verdict.evidence)
+    assert (tmp_path / PROFILE_FIGURES).exists() is (not said)
+
+
+def test_without_its_output_nothing_says_that_a_profiled_program_was_right(
+    tmp_path: Path, ncu_report: Path
+) -> None:
+    plain = replace(KERNEL, level=0, must_print="well")
+    record = read(tmp_path, ncu_report, kernel=plain, left={})
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary == (
+        "the program under ncu: profile.stdout.log is missing: nothing says what the program"
+        " printed"
+    )
+
+
+def test_a_harness_program_that_ends_with_an_error_code_is_named_as_the_cause(
+    tmp_path: Path, ncu_report: Path
+) -> None:
+    left = good()
+    left["profile.stdout.log"] += "==ERROR== The application returned an error code (2).\n"
+    record = read(tmp_path, ncu_report, bench.exited("profile", 2), left=left)
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary == (
+        "the program under ncu exited with 2: its profile means nothing"
+    )
+
+
 def test_more_launches_than_were_asked_for_are_an_error(tmp_path: Path, ncu_report: Path) -> None:
     record = read(
         tmp_path, ncu_report, report="launches", profiling=own(asking("smsp__inst_executed.sum"))

@@ -25,7 +25,7 @@ from kernelrig.cli.reply import Reply
 from kernelrig.cli.rest import split_rest, use_rest
 from kernelrig.cli.streams import STDOUT_ERRORS, stdout_failed, write_error, write_result
 from kernelrig.cli.tasks import ns
-from kernelrig.cli.usage import check_words, spread_words, usage_error
+from kernelrig.cli.usage import check_words, refuse_compiler_flags, spread_words, usage_error
 from kernelrig.errors import ConfigError
 from kernelrig.proc import catch_signals, let_through
 
@@ -53,7 +53,14 @@ class KernelrigProgram(Program):
     """Reads no configuration file of Invoke: what a task does depends on its flags alone."""
 
     def core_args(self) -> list[Argument]:
-        kept = [a for a in super().core_args() if a.name in _OFFERED | _READ_BY_INVOKE]
+        every = super().core_args()
+        kept = [a for a in every if a.name in _OFFERED]
+        # Without their short names: `-DNAME` is meant for a compiler, and no task has it.
+        kept += [
+            Argument(names=(a.name,), kind=a.kind, default=a.default)
+            for a in every
+            if a.name in _READ_BY_INVOKE
+        ]
         root = "folder of the project; default: the nearest one upward with kernel/kernels.yaml"
         own = Argument(names=("json",), kind=bool, default=False, help=JSON)
         return [*kept, Argument(names=("root",), help=root), own]
@@ -116,7 +123,10 @@ class KernelrigProgram(Program):
             sys.stdout.write(completion_script(shell))
             return
         check_words(argv[1:])
-        self.parse_core(argv)
+        try:
+            self.parse_core(argv)
+        except ValueError as e:  # only options that Invoke's Program reads have another type
+            raise ConfigError(f"the options before the task cannot be read: {e}") from e
         self.parse_collection()
         self.parse_tasks()
         self._check_rest(rest)
@@ -157,6 +167,8 @@ class KernelrigProgram(Program):
             # Invoke would take --help for the value of a missing positional argument.
             self.args.help.value = contexts[words[0]].name
             words.clear()
+        for context in contexts.values():
+            refuse_compiler_flags(words, context)
         for task, flag in _MORE_WORDS.items():
             self.core.unparsed[:] = spread_words(self.core.unparsed, contexts[task], flag)
         super().parse_tasks()

@@ -38,6 +38,14 @@ def project_root() -> Path:
     )
 
 
+def in_project() -> bool:
+    """Return whether there is a project: the folder that was chosen, or one upward."""
+    try:
+        return bool(project_root())
+    except ConfigError:
+        return False
+
+
 def tools_root() -> Path:
     """Return the project, which has the tools; without one they are kept in the user's cache."""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from invoke import ParseError
@@ -15,6 +16,11 @@ LONGEST_WORD = 4096
 LONGEST_NAME = 255
 SOURCES = (".cu", ".cpp", ".cc", ".yaml", ".ptx")
 """Bytes of a path and of a name in it, as Linux allows them."""
+
+_COMPILER_FLAG = re.compile(
+    r"-(?:[DILWX]|O[0-9a-z]|l[A-Za-z]|std=|arch=|gencode|rdc=|lineinfo$|use_fast_math$|maxrreg|f\w+-)"
+)
+"""What a person may write who knows nvcc; short flags of tasks are a letter, some with a number."""
 
 
 def check_words(words: Sequence[str]) -> None:
@@ -60,6 +66,25 @@ def spread_words(words: Sequence[str], task: ParserContext, flag: str) -> list[s
         named += 1
         spread += [flag, word] if named > len(positional) else [word]
     return spread
+
+
+def refuse_compiler_flags(words: Sequence[str], task: ParserContext) -> None:
+    """ConfigError for a flag of nvcc among the words of a task that has --nvcc-flags.
+
+    Invoke would read `-lcurand` as a short flag with a value, and `-std=c++17` as an unknown one.
+    """
+    if task.name not in words or "--nvcc-flags" not in task.flags:
+        return
+    of_flag = False
+    for word in words[words.index(task.name) + 1 :]:
+        known = task.flags.get(word)
+        if not of_flag and _COMPILER_FLAG.match(word):
+            flags = shlex.quote(f"--nvcc-flags={word}")
+            raise ConfigError(
+                f"'{word}' is no flag of {task.name}",
+                f"one of nvcc is passed as {flags}, one of the program behind --",
+            )
+        of_flag = not of_flag and known is not None and known.takes_value
 
 
 def usage_error(

@@ -250,15 +250,31 @@ def choose_builds(
     return chosen
 
 
+def stages_named(plan: Plan, kernel: Kernel, only: Sequence[str]) -> tuple[str, ...]:
+    """Return the stages that `only` names, in the plan's order: by the plan's names, or as reports
+    of the kernel show them (`exit status`, also `exit-status`).
+    """
+    shown = {s.name: kernel.judged_as(s.kind).shown(s.name) for s in plan.stages}
+    spelled = {_spelled(text): name for name, text in shown.items()}
+    wanted = set()
+    for name in only:
+        if name not in shown and _spelled(name) not in spelled:
+            choose([*shown.values()], name, "stage", f"plan {plan.name}")
+        wanted.add(name if name in shown else spelled[_spelled(name)])
+    return tuple(name for name in shown if name in wanted)
+
+
+def _spelled(name: str) -> str:
+    return name.replace("-", " ").replace("_", " ")
+
+
 def narrow(plan: Plan, only: Sequence[str]) -> Plan:
-    """Keep the named stages and preflight; stages no longer need one that was dropped.
+    """Keep the stages of these names, if any, and preflight; none needs one that was dropped.
 
     The check runs only if it is named: an experiment on a host need not pass every rule first.
     """
     if not only:
         return plan
-    for name in only:
-        choose([s.name for s in plan.stages], name, "stage", f"plan {plan.name}")
     kept = [s for s in plan.stages if s.name in only or s.kind is StageKind.PREFLIGHT]
     have = {s.name for s in kept}
     return replace(

@@ -28,6 +28,7 @@ from kernelrig.emu.launch.finding_text import brief, shown
 from kernelrig.emu.launch.loader import load
 from kernelrig.emu.launch.memory_need import require_memory
 from kernelrig.emu.launch.severities import read_severities, table_text
+from kernelrig.emu.launch.verdict_word import counted, verdict_word
 from kernelrig.emu.machine.findings import OBSERVER_OF
 from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError, ConfigError
@@ -232,23 +233,28 @@ def _run(arguments: argparse.Namespace) -> int:
             _write(arguments.json, {**report(outcome), "run": asked})
     except OSError as e:
         raise ConfigError(f"{e.filename}: cannot be written: {e.strerror}") from e
+    errors = sum(f.severity == "error" for f in outcome.findings)
+    code = 1 if outcome.failed else CiError.exit_code if outcome.lost else 0
+    ran = f"{len(outcome.wall_s)} of " if outcome.lost else ""
+    verdict = (
+        f"{verdict_word(code)}: emulated: {ran}{counted(arguments.schedules, 'schedule')},"
+        f" {counted(errors, 'error')}, {counted(len(outcome.findings) - errors, 'warning')},"
+        f" {max(outcome.wall_s):.1f} s"
+    )
+    if outcome.findings or outcome.lost:
+        print(verdict)
     for finding in outcome.findings:
         cause = None if finding.cause is None else outcome.findings[finding.cause]
         print(log_text(f"  follows from that: {brief(finding)}" if cause else shown(finding)))
     if severities.text:
         print(log_text(f"severities: {severities.text}"))
-    errors = sum(f.severity == "error" for f in outcome.findings)
-    ran = f"{len(outcome.wall_s)} of " if outcome.lost else ""
-    print(
-        f"emulated: {ran}{arguments.schedules} schedules, {errors} errors, "
-        f"{len(outcome.findings) - errors} warnings, {max(outcome.wall_s):.1f} s"
-    )
     print(f"{engine.name} engine: {speed(outcome)}")
     if outcome.lost:
         said = all_lost(tuple(map(str, outcome.lost.values())))
         print(f"lost: {log_text(said)}")  # among the results, as `invoke emulate --json` has them
         _tell(f"error: {said}")
-    return 1 if outcome.failed else CiError.exit_code if outcome.lost else 0
+    print(verdict)
+    return code
 
 
 def all_lost(sentences: Sequence[str]) -> str:

@@ -44,6 +44,13 @@ class StageKind(StrEnum):
     BENCH = "bench"
     FAULT = "fault"
 
+    def shown(self, stage: str) -> str:
+        """Return the name of a stage as reports show it: what saw an exit status is no checksum."""
+        if self is not StageKind.EXIT_STATUS:
+            return stage
+        named = stage.replace(str(StageKind.CHECKSUM), str(self))
+        return named if str(self) in named else f"{named} ({self})"
+
     @property
     def static(self) -> bool:
         """Whether it is carried out in this process, on sources and builds alone."""

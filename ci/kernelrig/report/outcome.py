@@ -220,12 +220,8 @@ _TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 
 def shown_name(stage: StageRecord) -> str:
-    """Return a stage's name as reports show it: what only saw an exit status is no checksum."""
-    if stage.kind is not StageKind.EXIT_STATUS:
-        return stage.name
-    own, compared = str(StageKind.EXIT_STATUS), str(StageKind.CHECKSUM)
-    named = stage.name.replace(compared, own)
-    return named if own in named else f"{named} ({own})"
+    """Return a stage's name as reports show it."""
+    return stage.kind.shown(stage.name)
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from kernelrig import build, config, report
-from kernelrig.config.selection import SELFTEST, choose_kernel, narrow
+from kernelrig.config.selection import SELFTEST, choose_kernel, narrow, stages_named
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import Build, DeviceKind, Kernel, Outcome, Plan, Purpose, Run, StageKind
@@ -70,7 +70,8 @@ def decide(
         said = ", ".join(names) or "none"
         raise ConfigError(f"--build must give the builds of one kernel; given are those of: {said}")
     kernel = choose_kernel(config.load_kernels(root), names[0])
-    asked = narrow(config.load_plan(root, plan), only)
+    whole = config.load_plan(root, plan)
+    asked = narrow(whole, stages_named(whole, kernel, only))
     key = _key(kernel, asked, builds, input_digests(root, asked, [kernel]), gpu, today)
     measured = [s.name for s in asked.stages if s.kind.measured]
     if measured:

@@ -22,6 +22,7 @@ from kernelrig.config.selection import (
     narrow,
     require_sense,
     stage_variants,
+    stages_named,
 )
 from kernelrig.config.shipped_selftest import shipped_selftest
 from kernelrig.engines import chosen_engine
@@ -173,12 +174,13 @@ def prepare_run(root: Path, request: RunRequest, *, reached: bool = True) -> Run
     remote = choose_remote(remotes, request.remote, DEFAULT_REMOTE, reached=reached)
     kernels = config.load_kernels(root)
     whole = config.load_plan(root, request.plan)
-    plan = narrow(whole, request.only)
-    if not plan.stages:
-        raise ConfigError(f"plan {plan.name} has no stages: nothing would judge the kernel")
+    if not whole.stages:
+        raise ConfigError(f"plan {whole.name} has no stages: nothing would judge the kernel")
     loaded = tuple(map(build.load_build, request.build_folders))
     named = request.kernel or next((b.kernel for b in loaded if b.kernel != SELFTEST), "")
     kernel = choose_kernel(kernels, named)
+    only = stages_named(whole, kernel, request.only)
+    plan = narrow(whole, only)
     remote = at_arch_of(remote, kernel)
     require_sense(kernel, plan)
     _require_work(kernel, remote, plan)
@@ -217,7 +219,7 @@ def prepare_run(root: Path, request: RunRequest, *, reached: bool = True) -> Run
         gate_percent=request.gate_percent,
         require_device=request.require_device,
         seed=_seed(request.seed, device, kernel),
-        only=tuple(s.name for s in plan.stages if s.name in request.only) if plan != whole else (),
+        only=only if plan != whole else (),
         stop_at_first=request.stop_at_first,
         profiling=_profiling(root, request, plan, wanted[""].request.arch, device),
         reuses=offers and not request.fresh and not request.require_device,

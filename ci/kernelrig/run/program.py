@@ -68,6 +68,7 @@ class ProgramRequest:
     record: Path | None = None  # the folder that its observed launches are written into
     accepted: Path | None = None  # the file of reviewed findings
     accept: str = ""  # why all errors of this run are no faults
+    after_a_pass: str = ""  # what its user may do next
 
     @property
     def whole(self) -> bool:
@@ -140,8 +141,12 @@ def emulate_program(
         said.append(f"accepted, by {count} new fingerprints: {review.file}")
     record = program_record(ran, device.name, request.schedules, review)
     ran = review.applied(ran)
-    text = report_text(ran, device.name, request.schedules, severities.text)
-    return ProgramReport(record, "\n".join((text, *said, *recorded)), exit_code(ran))
+    code = exit_code(ran)
+    said += recorded
+    if request.after_a_pass and code == 0:
+        said.append(f"next: {request.after_a_pass}")
+    text = report_text(ran, str(first), device.name, request.schedules, severities.text, said)
+    return ProgramReport(record, text, code)
 
 
 def _reviewed_file(request: ProgramRequest) -> Path | None:

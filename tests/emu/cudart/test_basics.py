@@ -106,7 +106,7 @@ def test_a_refused_launch_whose_error_nobody_reads_fails_the_run(run: partial[Ra
     assert (note.place, note.code) == (at("axpy<<<1, 32, 64 << 10>>>"), 1)
     assert "65536 bytes of dynamic shared memory, of at most 49152" in note.text
     assert exit_code(ran) == 1
-    assert "error: " + note.place in report_text(ran, "NVIDIA B200", 1)
+    assert "error: " + note.place in report_text(ran, "prog", "NVIDIA B200", 1)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_what_was_found_before_an_interrupt_is_reported(
     monkeypatch.setattr("kernelrig.proc.process.Attached.wait", interrupted)
     ran = run("race").run
     assert exit_code(ran) == 1
-    assert "race" in report_text(ran, "GPU", 2)
+    assert "race" in report_text(ran, "prog", "GPU", 2)
     assert exit_code(replace(ran, launches=run("add").run.launches)) == 6
     with pytest.raises(Interrupted):
         run("echo")  # nothing was launched: there is nothing to report

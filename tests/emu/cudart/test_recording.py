@@ -118,7 +118,8 @@ def test_launches_that_are_asked_for_are_recorded_with_what_the_others_wrote(
     words = ["run", str(folder / FILE), "--schedules", "2", "--jobs", "1", "--dump"]
     y = next(iter(json.loads((folder / FILE).read_text())["launches"][0]["left"]))
     assert main([*words, f"{y}={tmp_path / 'y.npy'}"]) == 0
-    assert capsys.readouterr().out == "emulated: 1 launch, 2 schedules each, 0 errors, 0 warnings\n"
+    said = capsys.readouterr().out
+    assert said == f"pass: {folder / FILE}: no errors (emulated: 1 launch in 2 schedules)\n"
     left = np.load(tmp_path / "y.npy").view(np.float32)
     assert left.tolist() == [1 + 5.0 * i for i in range(300)]
 

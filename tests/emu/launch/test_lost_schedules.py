@@ -138,8 +138,9 @@ def test_a_lost_schedule_is_one_sentence_with_the_place_and_the_others_are_kept(
     printed = capsys.readouterr()
     sentence = f"schedule 1 {said}"
     assert without_lines(printed.err) == f"error: {sentence}\n"
-    assert without_lines(printed.out.splitlines()[-1]) == f"lost: {sentence}"
-    assert printed.out.startswith("emulated: 2 of 3 schedules, 0 errors, 0 warnings, ")
+    assert without_lines(printed.out.splitlines()[-2]) == f"lost: {sentence}"
+    assert printed.out.startswith("error: emulated: 2 of 3 schedules, 0 errors, 0 warnings, ")
+    assert printed.out.splitlines()[-1] == printed.out.splitlines()[0]
     found = json.loads(path.read_text())
     assert [without_lines(text) for text in found["run"]["lost"].values()] == [sentence]
     assert list(found["run"]["lost"]) == ["1"]

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import name_list, number_list, optional_whole_number, whole_number
-from kernelrig.cli.project import tools_root
+from kernelrig.cli.project import in_project, tools_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.rest import rest_of_command
 from kernelrig.errors import ConfigError
+from kernelrig.terminal.command_name import COMMAND
 
 if TYPE_CHECKING:
     from kernelrig.run.program import ProgramRequest
@@ -76,6 +77,7 @@ def run(
     return _answer(
         replace(
             request,
+            after_a_pass=_after_a_pass(request.files[0]),
             observe=name_list("observe", observe),
             severities=name_list("severity", severity),
             strict=strict,
@@ -174,6 +176,16 @@ def _flags(nvcc_flags: str) -> tuple[str, ...]:
         return tuple(shlex.split(nvcc_flags))
     except ValueError as e:
         raise ConfigError(f"--nvcc-flags cannot be read: {e}") from e
+
+
+def _after_a_pass(file: Path) -> str:
+    """Return what comes after a program has passed; nothing where its folder is a project."""
+    if in_project() or file.suffix not in (".cu", ".cpp", ".cc"):
+        return ""
+    return (
+        f"{COMMAND} init {shlex.quote(str(file))} makes a project of it: a verdict on every save"
+        " (watch), and all stages here or on a host with a GPU (remote-test)"
+    )
 
 
 def _answer(request: ProgramRequest) -> Reply:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
 from collections.abc import Sequence
 
@@ -10,19 +9,29 @@ from kernelrig.emu.cudart.program_launch import LaunchRun
 from kernelrig.emu.cudart.program_session import Note, ProgramRun
 from kernelrig.emu.cudart.program_verdict import dropped_lines, located, note_line
 from kernelrig.emu.cudart.replay import Replay
+from kernelrig.emu.cudart.verdict_line import Counted, program_verdict, replay_verdict
 from kernelrig.emu.launch.finding_text import brief, shown
+from kernelrig.emu.launch.verdict_word import counted
 from kernelrig.emu.machine.findings import Finding
 
 SHOWN_NUMBERS = 8
 
 
-def report_text(ran: ProgramRun, device: str, schedules: int, severities: str = "") -> str:
-    """Return the report: what each launch found, what host calls did, how the program ended.
+def report_text(
+    ran: ProgramRun,
+    name: str,
+    device: str,
+    schedules: int,
+    severities: str = "",
+    more: Sequence[str] = (),
+) -> str:
+    """Return the report: the verdict, what each launch found and host calls did, what `more` is to
+    be said, and the verdict again.
 
     A finding that several launches of a kernel have is shown with the first of them, and so is what
-    schedules left different values in.
+    schedules left different values in. Where nothing was found the verdict stands at the end alone.
     """
-    lines, counted = _launches_text(ran.launches)
+    lines, seen = _launches_text(ran.launches)
     lines += _note_lines(ran.notes)
     lines += dropped_lines(ran)
     if severities:
@@ -30,18 +39,13 @@ def report_text(ran: ProgramRun, device: str, schedules: int, severities: str = 
     if ran.interrupted:
         lines.append(f"{ran.interrupted}: the program was ended, and what it had not launched")
         lines[-1] += " was not observed"
-    else:
-        lines.append(f"the program {_ending(ran.exit_code)}")
-    observed = sum(launch.observed for launch in ran.launches)
-    count = _counted(observed)
-    lines.append(f"emulated: {device}, {count}, {schedules} schedules each, {counted}")
-    lines += _not_established(ran, observed)
-    return "\n".join(lines)
+    lines += _not_established(ran)
+    return _framed(program_verdict(ran, seen, name, device, schedules), lines, more)
 
 
-def replay_text(ran: Replay, schedules: int, severities: str = "") -> str:
+def replay_text(ran: Replay, name: str, schedules: int, severities: str = "") -> str:
     """Return the report of a file of launches; `report_text` says how findings are shown."""
-    lines, counted = _launches_text(ran.launches)
+    lines, seen = _launches_text(ran.launches)
     lines += [f"note: {text}" for text in ran.notes]
     lines += [
         f"{located(one.place)}launch {one.number} ended with CUDA error {one.error}"
@@ -50,20 +54,22 @@ def replay_text(ran: Replay, schedules: int, severities: str = "") -> str:
     ]
     if severities:
         lines.append(f"severities: {severities}")
-    count = _counted(len(ran.launches))
-    lines.append(f"emulated: {count}, {schedules} schedules each, {counted}")
-    return "\n".join(lines)
+    return _framed(replay_verdict(ran, seen, name, schedules), lines)
 
 
-def _launches_text(launches: Sequence[LaunchRun]) -> tuple[list[str], str]:
+def _framed(verdict: str, lines: Sequence[str], more: Sequence[str] = ()) -> str:
+    return "\n".join([*([verdict] if lines else []), *lines, *more, verdict])
+
+
+def _launches_text(launches: Sequence[LaunchRun]) -> tuple[list[str], Counted]:
     """Return the lines, and how many errors, warnings and accepted errors there are."""
     lines = []
-    seen: dict[object, str] = {}
+    seen: dict[object, Finding] = {}
     differing: set[tuple[str, str]] = set()
     again: dict[str, list[int]] = {}
     for launch in launches:
         new = [f for f in launch.findings if (launch.kernel, f.key) not in seen]
-        seen |= {(launch.kernel, f.key): f.severity for f in new}
+        seen |= {(launch.kernel, f.key): f for f in new}
         left = {(launch.kernel, name) for name in launch.differing} - differing
         differing |= left
         if launch.findings and not new and not left:
@@ -71,25 +77,25 @@ def _launches_text(launches: Sequence[LaunchRun]) -> tuple[list[str], str]:
         else:
             lines += _launch_lines(launch, new)
     lines += [
-        f"{_counted(len(numbers))} of {kernel} found the same again: {_listed(numbers)}"
+        f"{counted(len(numbers), 'launch')} of {kernel} found the same again: {_listed(numbers)}"
         for kernel, numbers in again.items()
     ]
-    counts = Counter(seen.values())
-    said = f"{counts.pop('error', 0)} errors, {counts.pop('warning', 0)} warnings"
-    return lines, "".join((said, *(f", {n} {severity}" for severity, n in counts.items())))
+    return lines, Counted.of(seen.values())
 
 
-def _not_established(ran: ProgramRun, observed: int) -> list[str]:
+def _not_established(ran: ProgramRun) -> list[str]:
     """Return what the verdict does not rest on."""
     lines = []
+    observed = sum(launch.observed for launch in ran.launches)
     if others := len(ran.launches) - observed:
         verb = "was" if others == 1 else "were"
-        lines.append(f"{_counted(others)} {verb} not observed: run once, for what later ones read")
+        count = counted(others, "launch")
+        lines.append(f"{count} {verb} not observed: run once, for what later ones read")
     if parts := [launch for launch in ran.launches if launch.ctas]:
         first = parts[0]
         whole = first.grid[0] * first.grid[1] * first.grid[2]
         lines.append(
-            f"of {_counted(len(parts))} a part was run ({first.ctas} of {whole} CTAs of"
+            f"of {counted(len(parts), 'launch')} a part was run ({first.ctas} of {whole} CTAs of"
             f" {first.kernel}): what the rest would have written is not there, and the program's"
             " own check may fail for it"
         )
@@ -105,19 +111,6 @@ def _unlaunched(ran: ProgramRun) -> str:
         return f"observed; launched were {_listed([*names])}"
     before = "launched" if not ran.exit_code else "launched before its end"
     return f"{before} (what a program takes as arguments stands behind --)"
-
-
-def _counted(launches: int) -> str:
-    return f"{launches} launch{'' if launches == 1 else 'es'}"
-
-
-def _ending(code: int) -> str:
-    if code >= 0:
-        return f"exited with code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:  # a real-time signal between SIGRTMIN and SIGRTMAX
-        return f"was ended by signal {-code}"
 
 
 def _listed(numbers: Sequence[object]) -> str:

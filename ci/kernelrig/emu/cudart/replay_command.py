@@ -56,6 +56,6 @@ def run_sequence(
     printed = b"".join(one.printed + one.complained for one in done.launches).decode(
         errors="replace"
     )
-    text = printed + replay_text(done, arguments.schedules, severities.text)
+    text = printed + replay_text(done, str(arguments.launch), arguments.schedules, severities.text)
     document = replay_document(done.launches, done.notes, done.exit_code, how, engine.why)
     return Replayed(text, done.exit_code, done.buffers, document)

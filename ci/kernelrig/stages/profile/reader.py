@@ -41,6 +41,7 @@ from kernelrig.stages.context import Context, stage_case
 from kernelrig.stages.harness.ended import judge_lost
 from kernelrig.stages.harness.result import Asked, find_mismatch, load_result
 from kernelrig.stages.profile.command import PATTERN
+from kernelrig.stages.profile.program_output import judge_exit_under_ncu, judge_output_under_ncu
 from kernelrig.stages.record import find_command, log_tail, read_log, stage_record
 
 CYCLES = "sm__cycles_elapsed.max"
@@ -87,7 +88,8 @@ def _judge_run(
     title = f"{run.name} of {_wanted(run, context) or f'launch {run.launch_skip + 1}'}"
     ended = find_command(result, run.name)
     seconds = ended.seconds if ended else 0.0
-    wrong = _judge_command(run, job, result, folder) or _judge_program(run, stage, folder, context)
+    wrong = _judge_command(run, job, result, folder, context)
+    wrong = wrong or _judge_program(run, stage, folder, context)
     launches: Sequence[ProfiledLaunch] = ()
     if wrong is None:
         assert context.ncu_report is not None
@@ -105,7 +107,7 @@ def _judge_run(
 
 
 def _judge_command(
-    run: ProfileRun, job: StageJob, result: StageResult, folder: Path
+    run: ProfileRun, job: StageJob, result: StageResult, folder: Path, context: Context
 ) -> Verdict | None:
     said = (read_log(folder, run.name) or "") + (read_log(folder, run.name, "stderr") or "")
     if _FORBIDDEN in said:
@@ -127,6 +129,8 @@ def _judge_command(
         return broken(f"{run.name} did not end within {command.time_s:.0f} s", *tail)
     if ended.ended_by is not EndedBy.EXIT or ended.exit_code is None:
         return judge_lost(command, ended)
+    if wrong := judge_exit_under_ncu(said, folder, run.name, context):
+        return wrong
     if refused := re.findall(r"^==ERROR== (.+)$", said, re.MULTILINE):
         return broken(f"ncu refuses: {refused[0]}", *tail)
     if ended.exit_code != 0:
@@ -140,7 +144,7 @@ def _judge_program(run: ProfileRun, stage: Stage, folder: Path, context: Context
     It is of the planned case and GPU, and right: the profile of a wrong kernel means nothing.
     """
     if context.kernel.level == 0:
-        return None
+        return judge_output_under_ncu(folder, run.name, context)
     try:
         seen = load_result(folder / f"{run.name}.json")
     except ProtocolError as e:

@@ -86,6 +86,12 @@ def test_all_plans_are_one_run_of_the_program_and_a_metric_is_asked_for_once() -
     ]
 
 
+def test_of_a_program_that_may_launch_once_the_first_launch_is_profiled() -> None:
+    plans = (asking("smsp__inst_executed.sum"), asking("dram__bytes_read.sum", launch_skip=2))
+    assert [run.launch_skip for run in merge_plans(plans, "gh100")] == [2]
+    assert [run.launch_skip for run in merge_plans(plans, "gh100", 0)] == [0, 2]
+
+
 def test_the_numbers_of_a_profile_are_left_for_the_history(
     tmp_path: Path, ncu_report: Path
 ) -> None:
@@ -377,7 +383,7 @@ def test_a_launch_window_that_missed_the_kernel_names_what_was_launched(
     record = read(tmp_path, ncu_report, left=good() | {"profile.stdout.log": said})
     assert record.verdict.outcome is Outcome.ERROR
     assert record.verdict.summary == (
-        "no kernel was profiled: the launch window or name missed it; it launched clean_kernel"
+        "no kernel was profiled: asked was launch 3 of slow_transpose; it launched clean_kernel"
     )
 
 

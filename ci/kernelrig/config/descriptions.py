@@ -291,7 +291,8 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "rules": "What the numbers mean, and what to do then.",
         "chips": "Chips that the plan is for; default: all.",
         "kernel": "Regular expression of the function to profile; default: the kernel's own.",
-        "launch_skip": "Launches of it that are passed over first; the first ones warm up.",
+        "launch_skip": "Launches of it that are passed over first; default: 2, which warm up, or 0"
+        " of a plain program, which may launch it once.",
         "launch_count": "Launches of it that are profiled.",
         "replay": "kernel: a launch is replayed for each pass. application: the whole program is.",
         "clocks": "none: as the GPU runs. base: ncu locks the clocks there.",

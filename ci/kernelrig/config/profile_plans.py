@@ -146,7 +146,7 @@ def _wrong_option(catalogue: Catalogue, name: str, value: str) -> str:
 
 
 def _launches(plan: ProfilePlan) -> Iterator[Complaint]:
-    if not 0 <= plan.launch_skip <= MOST_LAUNCHES:
+    if plan.launch_skip is not None and not 0 <= plan.launch_skip <= MOST_LAUNCHES:
         text = f"'launch_skip' must be from 0 to {MOST_LAUNCHES}, not {plan.launch_skip}"
         yield Complaint(("launch_skip",), text)
     if not 1 <= plan.launch_count <= MOST_LAUNCHES:

@@ -28,7 +28,7 @@ class ProfilePlan:
 
     `kernel` is a regular expression of the function's name; empty = the kernel's own. `values` are
     named expressions over the metrics. `on_chip` are further metrics of one chip; `chips` are those
-    that the plan is for, empty = all.
+    that the plan is for, empty = all. `launch_skip` is None for as many as the program warms up by.
     """
 
     name: str
@@ -41,7 +41,7 @@ class ProfilePlan:
     rules: tuple[ProfileRule, ...] = ()
     chips: tuple[str, ...] = ()
     kernel: str = ""
-    launch_skip: int = 2
+    launch_skip: int | None = None
     launch_count: int = 1
     replay: Literal["kernel", "application"] = "kernel"
     clocks: Literal["none", "base"] = "none"

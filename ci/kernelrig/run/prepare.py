@@ -221,21 +221,26 @@ def prepare_run(root: Path, request: RunRequest, *, reached: bool = True) -> Run
         seed=_seed(request.seed, device, kernel),
         only=only if plan != whole else (),
         stop_at_first=request.stop_at_first,
-        profiling=_profiling(root, request, plan, wanted[""].request.arch, device),
+        profiling=_profiling(root, request, plan, kernel, wanted[""].request.arch, device),
         reuses=offers and not request.fresh and not request.require_device,
         offers=offers,
     )
 
 
 def _profiling(
-    root: Path, request: RunRequest, plan: Plan, arch: str, device: DeviceKind
+    root: Path,
+    request: RunRequest,
+    plan: Plan,
+    kernel: Kernel,
+    arch: str,
+    device: DeviceKind,
 ) -> Profiling | None:
     """Return what the profile stages measure; None where there is none to run."""
     if device is not DeviceKind.GPU or not any(s.kind is StageKind.PROFILE for s in plan.stages):
         return None
     chip = chip_of(arch)
     plans = load_profile_plans(root, request.profile_plans, chip)
-    runs = stages.merge_plans(plans, chip)
+    runs = stages.merge_plans(plans, chip, stages.WARM_UP if kernel.level else 0)
     before = _profiled_before(root, request.before) if request.before else ""
     return Profiling(chip, load_catalogue(root, chip).ncu, plans, runs, before)
 

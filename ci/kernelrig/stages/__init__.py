@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kernelrig.stages.plain.kernel_times import TIMER, times_itself
     from kernelrig.stages.preflight.gpu_speed import speed_checks
     from kernelrig.stages.preflight.reader import host_checks, judge_preflight
-    from kernelrig.stages.profile.merged_plans import merge_plans
+    from kernelrig.stages.profile.merged_plans import WARM_UP, merge_plans
     from kernelrig.stages.table import why_not
     from kernelrig.stages.timing.phase_capture import phase_capture, releases_early
     from kernelrig.stages.timing.phase_trace import phase_timeline
@@ -48,6 +48,7 @@ __all__ = [
     "THROTTLE_REASONS",
     "TIMER",
     "TOTAL",
+    "WARM_UP",
     "Chains",
     "Clock",
     "Context",

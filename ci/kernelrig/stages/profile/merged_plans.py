@@ -9,22 +9,33 @@ from kernelrig.model import ProfilePlan, ProfileRun
 PROFILE = "profile"
 
 
-def merge_plans(plans: Sequence[ProfilePlan], chip: str) -> tuple[ProfileRun, ...]:
+WARM_UP = 2
+"""Launches of a harness program that are passed over where a plan does not say how many: its third
+is steady. A plain program launches as often as it likes, maybe once: of it the first is profiled.
+"""
+
+
+def merge_plans(
+    plans: Sequence[ProfilePlan], chip: str, skipped: int = WARM_UP
+) -> tuple[ProfileRun, ...]:
     """Return the fewest runs of the program that answer all plans.
+
+    `skipped` is how many launches are passed over where a plan does not say.
 
     In one run of the program ncu replays a launch for as many passes as its metrics need, and a
     metric of two plans is measured once. Plans differ where launches or the machine's state do.
     """
-    groups: dict[tuple[object, ...], list[ProfilePlan]] = {}
+    groups: dict[tuple[int, *tuple[object, ...]], list[ProfilePlan]] = {}
     for plan in plans:
-        groups.setdefault(_launches(plan), []).append(plan)
+        skip = skipped if plan.launch_skip is None else plan.launch_skip
+        groups.setdefault((skip, *_launches(plan)), []).append(plan)
     several = len(groups) > 1
     return tuple(
         ProfileRun(
             name=f"{PROFILE}-{number}" if several else PROFILE,
             plans=tuple(plan.name for plan in group),
             kernel=group[0].kernel,
-            launch_skip=group[0].launch_skip,
+            launch_skip=skip,
             launch_count=group[0].launch_count,
             replay=group[0].replay,
             clocks=group[0].clocks,
@@ -33,14 +44,13 @@ def merge_plans(plans: Sequence[ProfilePlan], chip: str) -> tuple[ProfileRun, ..
             metrics=_union(plan.metrics_on(chip) for plan in group),
             sections=_union(plan.sections for plan in group),
         )
-        for number, group in enumerate(groups.values(), start=1)
+        for number, ((skip, *_), group) in enumerate(groups.items(), start=1)
     )
 
 
 def _launches(plan: ProfilePlan) -> tuple[object, ...]:
     options = tuple(sorted((name, str(value)) for name, value in plan.options.items()))
-    window = (plan.launch_skip, plan.launch_count)
-    return (plan.kernel, window, plan.replay, plan.clocks, plan.caches, options)
+    return (plan.kernel, plan.launch_count, plan.replay, plan.clocks, plan.caches, options)
 
 
 def _union(named: Iterable[Iterable[str]]) -> tuple[str, ...]:

@@ -119,7 +119,12 @@ def _judge_command(
     if "No kernels were profiled" in said:
         available = re.findall(r"^\s*\d+\. (.+)$", said, re.MULTILINE)
         names = f"; it launched {', '.join(available)}" if available else ""
-        return broken(f"no kernel was profiled: the launch window or name missed it{names}")
+        asked = f"launch {run.launch_skip + 1} of {_wanted(run, context) or 'any kernel'}"
+        return broken(
+            f"no kernel was profiled: asked was {asked}{names}",
+            "kernel_regex of the entry names another kernel, launch_skip of a plan in"
+            " kernel/profile-NAME.yaml another launch",
+        )
     (command,) = (c for c in job.commands if c.name == run.name)
     ended = find_command(result, run.name)
     tail = log_tail(folder, run.name)

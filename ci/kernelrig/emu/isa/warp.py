@@ -131,29 +131,30 @@ def _shfl(i: Instruction) -> Step:
 
 
 def _check_sources(batch: WarpBatch, absent: Array, source: Array, register: int) -> None:
-    """Report lanes whose source does not take part; what uses the value is an error."""
+    """Have values followed whose source does not take part: an error where one is used, else a
+    warning.
+    """
     if not absent.any():
         return
     row_at, lane = (int(x[0]) for x in np.nonzero(absent))
     text = (
-        f"lane {lane} takes the value of lane {int(source[row_at, lane])}, which does not take part"
+        f"lane {lane} takes the value of lane {int(source[row_at, lane])}, which does not take"
+        " part: what it gets is undefined"
     )
-    batch.report(
-        "uninitialised",
-        f"{text}: what it gets is undefined, and must not be used",
-        absent,
-        same="shfl of an absent lane",
-        context=Context("shuffle-of-an-absent-lane"),
-    )
-    values = batch.machine.values
+    values, unused = batch.machine.values, "shuffle-of-an-absent-lane"
     if values is None or register < 0:
+        batch.report(
+            "uninitialised", f"{text}, and must not be used", absent,
+            same="shfl of an absent lane", context=Context(unused),
+        )  # fmt: skip
         return
     context = Context("absent-lane-used")
     for warp, lanes in zip(batch.warps.tolist(), absent, strict=True):
         bits = lane_bits(lanes)
         if bits:
-            origin = values.origin(batch.at, "absent", text, context, warp, bits, bits.bit_count())
-            origin.used = True  # that it was read is reported
+            origin = values.origin(
+                batch.at, "absent", text, context, warp, bits, bits.bit_count(), unused
+            )
             values.hold(warp, register, bits, origin)
 
 

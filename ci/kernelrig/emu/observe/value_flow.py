@@ -261,11 +261,12 @@ def _permuted(
     assert flow.step is not None
     moved = [_words(batch, flow.values[0][1], held), *operands[1:]]
     machine = batch.machine
-    kept, machine.findings = machine.findings, Findings()
+    kept, values = machine.findings, machine.values
+    machine.findings, machine.values = Findings(), None
     try:
         made = flow.step.run(batch, mask, *moved)
     finally:
-        machine.findings = kept
+        machine.findings, machine.values = kept, values
     first = made[0] if isinstance(made, tuple) else made
     words = np.broadcast_to(first, (batch.size, LANES))
     bits = bits_of(words != 0)

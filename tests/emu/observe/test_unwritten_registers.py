@@ -246,6 +246,32 @@ def test_a_program_that_needs_no_such_value_has_no_warning(entry: str, n: int, e
         assert not result.findings
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_a_value_that_follows_from_several_names_three(count: int, engine: str) -> None:
+    sums = "".join(
+        f"add.u32 %r10, %r10, 1; add.u32 %r10, %r10, %r{11 + n};" for n in range(1, count)
+    )
+    first, *others = of(f"add.u32 %r10, %r11, 1; {sums} st.global.u32 [%rd1], %r10;", engine)
+    assert first.severity == "error"
+    named = [f"%r{11 + n}, which nothing has written" in first.message for n in range(count)]
+    assert named == [True, True, True, False][:count]
+    assert [f.message for f in others] == [
+        "add.u32 reads %r14, which nothing has written; nothing uses the value but along with"
+        " another such"
+    ] * (count - 3 if count > 3 else 0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_each_of_two_values_that_are_used_apart_is_an_error(engine: str) -> None:
+    body = "add.u32 %r10, %r11, 1;\nadd.u32 %r13, %r12, 1;\nadd.u32 %r14, %r10, %r13;\n"
+    found = of(body + "".join(f"st.global.u32 [%rd1], %r{n};\n" for n in (14, 13)), engine)
+    assert [f.severity for f in found] == ["error", "error"]
+    assert found[0].message.startswith("add.u32 reads %r11")
+    assert "%r12" in found[0].message
+    assert "%r11" not in found[1].message
+
+
 REGISTERS = [*(f"%r{n}" for n in range(10, 20)), *(f"%p{n}" for n in range(10, 15))]
 
 

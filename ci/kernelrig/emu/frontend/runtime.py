@@ -38,7 +38,7 @@ def follow(
 
 def stored(batch: WarpBatch) -> None:
     """An instruction that may have stored such values has run."""
-    batch.machine.values.finish()
+    batch.machine.values.stores.finish()
 
 
 def unready(batch: WarpBatch, register: int, at: int) -> Array:

@@ -152,7 +152,7 @@ def _check_sources(batch: WarpBatch, absent: Array, source: Array, register: int
     for warp, lanes in zip(batch.warps.tolist(), absent, strict=True):
         bits = lane_bits(lanes)
         if bits:
-            origin = values.origin(
+            origin = values.origins.of(
                 batch.at, "absent", text, context, warp, bits, bits.bit_count(), unused
             )
             values.hold(warp, register, bits, origin)

@@ -68,7 +68,7 @@ class UnwrittenRegisters:
             )
             return
         rows = np.flatnonzero(lanes).tolist()
-        origin = values.origin(
+        origin = values.origins.of(
             at, ("register", operand), text, Context("uninitialised-register", fix=fix),
             int(batch.warps[rows[0]]), int(lanes[rows[0]]), int(np.bitwise_count(lanes).sum()),
             unused="register-not-written",

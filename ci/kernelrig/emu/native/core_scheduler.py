@@ -163,7 +163,7 @@ class CoreScheduler:
     def _follow(self, address: int, at: int) -> int:
         """Return 1 where Python's step has to do it; behind it comes the complement of `at`."""
         if at < 0:
-            self.machine.values.finish()
+            self.machine.values.stores.finish()
             return 0
         batch = self.machine.batch(address)
         return int(self.functions.following_of(at)(batch, batch.registers, batch.lanes))

@@ -48,7 +48,7 @@ class Init(Hooks):
 
     def ended(self, machine: Machine) -> None:
         if self.values is not None:
-            self.values.ended()
+            self.values.origins.ended()
 
     def _values(self, machine: Machine) -> UnwrittenValues:
         """Return what follows values; of a machine that no wave was started on, too."""
@@ -70,7 +70,7 @@ class Init(Hooks):
     ) -> None:
         if write and not atomic:
             if self.values is not None:
-                self.values.about_to_store(batch, mask, space, index, size)
+                self.values.stores.about_to_store(batch, mask, space, index, size)
             return
         arena = batch.machine.memory.arena(space)
         written = all_marked(arena.written, index, size, _WRITTEN)
@@ -106,9 +106,10 @@ class Init(Hooks):
             starts, written = starts[~written], written[~written]
         missing = starts[~written]
         at = int(missing[0]) + _first_unwritten(marks, int(missing[0]), size)
-        known = self._values(machine).known(space, at)  # of what was stored and is not to be used
+        values = self._values(machine)
+        known = values.stores.known(space, at)  # of what was stored and is not to be used
         if known and not (detail is not None and detail.what):
-            self._values(machine).report(known, op.at, op.warp, op.bits)
+            values.origins.report(known, op.at, op.warp, op.bits)
             return
         text = (
             f"{op.name} reads {space} memory that was never written: {missing.size} of"
@@ -119,8 +120,7 @@ class Init(Hooks):
         )
         text, same = _with_wait(text, op.wait), (op.name, space, context.objects)
         if detail is not None and detail.what:
-            values = self._values(machine)
-            origin = known or values.origin(op.at, same, text, context, op.warp, op.bits, 1)
+            origin = known or values.origins.of(op.at, same, text, context, op.warp, op.bits, 1)
             empty = marks[starts[:, None] + np.arange(size)] & _WRITTEN == 0
             values.products.operand(op, detail, empty, origin)
             return
@@ -140,18 +140,18 @@ class Init(Hooks):
         flat = np.broadcast_to(index, wrong.shape)
         missing = np.zeros((*wrong.shape, size), np.bool_)
         missing[wrong] = marks[flat[wrong][:, None] + np.arange(size)] & _WRITTEN == 0
-        numbers = values.origins_of(space, flat + missing.argmax(axis=2)) * wrong
+        numbers = values.stores.origins_of(space, flat + missing.argmax(axis=2)) * wrong
         chosen = wrong & (numbers > 0)
         if space == "shared":
             chosen |= wrong & np.logical_not(_may_be_padded(batch, marks, index, size))
         for number in np.unique(numbers[chosen]).tolist():
             some = chosen & (numbers == number)
             if number:
-                origin = values.numbered(number)
+                origin = values.origins.numbered(number)
             else:
                 text, context = _read(batch, some, space, index, size, _RULES[space])
                 row = int(np.flatnonzero(some.any(axis=1))[0])
-                origin = values.origin(
+                origin = values.origins.of(
                     batch.at, context.rule, text, context, int(batch.warps[row]),
                     lane_bits(some[row]), int(some.sum()),
                 )  # fmt: skip
@@ -172,8 +172,8 @@ class Init(Hooks):
     def op_issued(self, op: Op) -> None:
         """See what a tcgen05.st is to store of values that must not be used."""
         values = self.values
-        if values and values.stored and op.name.startswith("tcgen05.st"):
-            op.stored = values.stored.rows.get(op.row)
+        if values and values.stores.pending and op.name.startswith("tcgen05.st"):
+            op.stored = values.stores.pending.rows.get(op.row)
 
     def op_done(self, op: Op) -> None:
         if self.values is not None:
@@ -198,15 +198,15 @@ class Init(Hooks):
             self._load(op, cta, lanes.start, columns.start, part)
             return
         what = op.detail.what if op.detail else ""
-        numbers = values.tensor(cta)[lanes, columns] * ~part
+        numbers = values.stores.tensor(cta)[lanes, columns] * ~part
         rule = "uninitialised-operand" if what == "a words" else "uninitialised-sum"
         text, context = _tensor_read(op, part, lanes.start, columns.start, rule)
         if what == "a words" and op.detail:
             first = int(numbers[~part][0])
             origin = (
-                values.numbered(first)
+                values.origins.numbered(first)
                 if first
-                else values.origin(op.at, rule, text, context, op.warp, op.bits, 1)
+                else values.origins.of(op.at, rule, text, context, op.warp, op.bits, 1)
             )
             values.products.rows_of_words(op, op.detail, ~part, origin)
             return
@@ -214,8 +214,9 @@ class Init(Hooks):
             values.products.adds_to(op, numbers)
             if (part | (numbers > 0)).all():
                 return
-        elif known := next((values.numbered(n) for n in numbers[numbers > 0].tolist()), None):
-            values.report(known, op.at, op.warp, op.bits)
+        elif (numbers > 0).any():
+            known = values.origins.numbered(int(numbers[numbers > 0][0]))
+            values.origins.report(known, op.at, op.warp, op.bits)
             return
         op.machine.report_op(op, "uninitialised", text, same=op.name, context=context)
 
@@ -229,7 +230,7 @@ class Init(Hooks):
             numbers = values.products.written(op, op.detail, marks[lanes, columns].shape)
             if numbers.any():
                 marks[lanes, columns] = numbers == 0
-                values.tensor(cta)[lanes, columns] = numbers
+                values.stores.tensor(cta)[lanes, columns] = numbers
         if op.stored:
             shape = places_of(op.machine.program.function.instructions[op.at])
             for held, at, column in zip(op.stored, shape.lanes, shape.columns, strict=True):
@@ -239,27 +240,27 @@ class Init(Hooks):
                 for half in range(1 + shape.halves):
                     place = lanes.start + at[chosen], columns.start + column[chosen] + half
                     marks[place] = False
-                    values.tensor(cta)[place] = held.origin.number
+                    values.stores.tensor(cta)[place] = held.origin.number
 
     def _load(self, op: Op, cta: int, lane: int, column: int, part: NDArray[np.bool_]) -> None:
         """Follow what a tcgen05.ld brings into registers of words that hold nothing."""
         machine, values = op.machine, self._values(op.machine)
         shape = places_of(machine.program.function.instructions[op.at])
         missing = ~part[shape.lanes, shape.columns]
-        numbers = values.tensor(cta)[lane + shape.lanes, column + shape.columns]
+        numbers = values.stores.tensor(cta)[lane + shape.lanes, column + shape.columns]
         if shape.halves:
             second = ~part[shape.lanes, shape.columns + 1]
-            others = values.tensor(cta)[lane + shape.lanes, column + shape.columns + 1]
+            others = values.stores.tensor(cta)[lane + shape.lanes, column + shape.columns + 1]
             numbers = np.where(missing, numbers, others)
             missing |= second
         registers = [r.index for r, _ in machine.program.codegen.steps[op.at].writes]
         for number in np.unique(numbers[missing]).tolist():
             if number:
-                origin = values.numbered(number)
+                origin = values.origins.numbered(number)
             else:
                 rule = "uninitialised-tensor-load"
                 text, context = _tensor_read(op, part, lane, column, rule)
-                origin = values.origin(op.at, op.name, text, context, op.warp, op.bits, 1)
+                origin = values.origins.of(op.at, op.name, text, context, op.warp, op.bits, 1)
             some = bits_of(missing & (numbers == number))
             for register, bits in zip(registers, some, strict=True):
                 values.hold(op.warp, register, bits, origin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from kernelrig.emu.machine.findings import Context
@@ -26,7 +26,10 @@ class Origin:
     unused: str
     count: int = 0
     used: bool = False
-    along: bool = False  # another stands for it where a value follows from both
+    # Where a value follows from several the first stands for it: the others of some such values.
+    beside: list[Origin] = field(default_factory=list)
+    along: bool = False  # another stands for it in some value
+    named: str = ""  # the first finding of a use, with those beside it
     computed: bool = False  # with it, in more than copies
     left_out: bool = False  # by a selection, or bits that others say alone: the program knows of it
     of: Origin | None = None  # in memory: the origin of what decided the values of this one
@@ -40,6 +43,7 @@ class Origin:
 
 
 WHOLE = -1
+MOST_BESIDE = 2
 
 
 class Held(NamedTuple):
@@ -60,7 +64,11 @@ def first_of(origins: Iterable[Origin]) -> Origin:
     """
     first, *others = origins
     for other in others:
-        other.along |= other is not first
+        if other is first:
+            continue
+        other.along = True
+        if len(first.beside) < MOST_BESIDE and other not in first.beside:
+            first.beside.append(other)
     return first
 
 

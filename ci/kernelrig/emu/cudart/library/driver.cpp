@@ -234,7 +234,9 @@ CUresult cuModuleLoadData(CUmodule* out, const void* image) {
   *out = reinterpret_cast<CUmodule>(uintptr_t(number) + 1);
   DRIVER(error);
 }
-CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned, CUjit_option*, void**) {
+CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned count,
+                            CUjit_option* options, void** values) {
+  answer_jit_options(count, options, values);
   return cuModuleLoadData(out, image);
 }
 CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) {

@@ -286,6 +286,8 @@ cudaError_t load_module(const void* image, uint32_t* out) {
       if (cudaError_t error = link_module(*one, out))
         return error;
     return cudaSuccess;
+  } else if (words[0] == LINKED_IMAGE) {
+    return load_linked_image(text, out);
   } else if (!memcmp(text, "\177ELF", 4)) {
     return cudaErrorNoKernelImageForDevice;  // machine code: nothing here runs it
   } else {
@@ -294,6 +296,13 @@ cudaError_t load_module(const void* image, uint32_t* out) {
   Answer known = ask(Request::MODULE, content);
   *out = unpacked<uint32_t>(known.data);
   return known.error;
+}
+
+std::string image_of(const void* data, size_t bytes) {
+  auto* words = static_cast<const uint32_t*>(data);
+  if (bytes >= 4 && words[0] == WRAPPER)
+    return fat_binary(static_cast<const FatBinary*>(data)->data);
+  return std::string(static_cast<const char*>(data), bytes);
 }
 
 cudaError_t link_module(const void* image, uint32_t* out) {

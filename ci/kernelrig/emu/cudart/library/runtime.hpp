@@ -270,6 +270,13 @@ void record_event(cudaEvent_t event);
 cudaError_t load_module(const void* image, uint32_t* out);
 // One of several that are linked to one module, whose number is `*out`; ~0 makes a new one.
 cudaError_t link_module(const void* image, uint32_t* out);
+// What cuLinkComplete made: this word, how many inputs there are, then the bytes and text of each.
+constexpr uint32_t LINKED_IMAGE = 0x4B4C494E;
+cudaError_t load_linked_image(const char* image, uint32_t* out);
+// A fat binary or PTX as it is, of which a wrapper may be given.
+std::string image_of(const void* data, size_t bytes);
+// What a compiler that has nothing to say writes into logs and their sizes.
+void answer_jit_options(unsigned count, CUjit_option* options, void** values);
 Kernel* kernel_named(uint32_t module, const char* name);
 cudaError_t variable_named(uint32_t module, const char* name, uint64_t* address, uint64_t* bytes);
 

@@ -1,0 +1,18 @@
+"""PTX that a program links while it runs, by cuLink*."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelrig.model import Toolchain
+
+from tests.emu.cudart.program_fixture import run_compiled
+
+
+def test_ptx_of_memory_and_of_a_file_is_linked_and_its_logs_are_empty(
+    cuda_toolchain: Toolchain, tmp_path: Path
+) -> None:
+    ran = run_compiled("links", cuda_toolchain, str(tmp_path / "maker.ptx"), schedules=1)
+    assert (ran.printed, ran.run.exit_code, ran.findings) == ("0 wrong\n", 0, [])
+    (note,) = ran.run.notes  # the file that is not there, which the program asks for
+    assert "cuLinkAddFile" in note.text

@@ -32,6 +32,7 @@ from tests.emu.test_tcgen05 import (
 )
 from tests.emu.test_tcgen05_stationary import product as mma_ws
 
+MEET = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
 Run = Callable[[int], object]
 """Runs a schedule by its number."""
 
@@ -77,7 +78,7 @@ def along_rows(group: int, span: int) -> Run:
     return run
 
 
-def out_of_tensor_memory(at: int) -> Run:
+def out_of_tensor_memory(at: int, asks: str = "", group: int = 1) -> Run:
     """A is words of tensor memory, 64 columns behind D, or where nothing is allocated."""
 
     def run(number: int) -> object:
@@ -88,12 +89,18 @@ def out_of_tensor_memory(at: int) -> Run:
             tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;
             or.b32 %r9, %r1, %r2;
         """
+        if group == 2:
+            body = body.replace("bar.sync 0;", MEET)
         bits = instruction("e4m3", 128, 32)
         rng = np.random.default_rng(number)
-        memory = staged(operand(rng, 128, "e4m3"), operand(rng, 32, "e4m3"), 1, 128, 1024)
-        asks = mma("f8f6f4", 1, bits, 128, 1024).replace("%rd10, %rd11", f"[%r50+{at}], %rd11")
-        text = text_of(1, asks, load_columns(32)).replace("or.b32 %r9, %r1, %r2;", body)
-        return run_pair(text, memory, 1, number=number)
+        memory = staged(operand(rng, 128, "e4m3"), operand(rng, 64, "e4m3"), group, 128, 1024)
+        said = asks or mma("f8f6f4", group, bits, 128, 1024)
+        said = said.replace("%rd10, %rd11", f"[%r50+{at}], %rd11")
+        text = text_of(group, said, load_columns(32)).replace("or.b32 %r9, %r1, %r2;", body)
+        found = run_pair(text, memory, group, number=number)
+        halves = found.buffers["out"].reshape(-1, 64, 512)[:, :, :16]
+        assert at != 64 or not np.array_equal(halves[0], halves[1])
+        return found
 
     return run
 
@@ -136,6 +143,10 @@ PLAIN = {
     "along rows": along_rows(1, 128),
     "along rows, a pair without swizzle": along_rows(2, 16),
     "A out of tensor memory": out_of_tensor_memory(64),
+    "64 rows of A out of tensor memory, for each half": out_of_tensor_memory(
+        64, mma_ws("e4m3", 64, 64, 128, "1, 0", a="[%r50+64]")
+    ),
+    "128 rows of a pair out of tensor memory": out_of_tensor_memory(64, group=2),
     "32 rows in all lanes": stationary("bf16", 32, 64, 128),
     "64 rows in all lanes": stationary("e4m3", 64, 128, 64),
     "128 rows, B stationary": stationary("tf32", 128, 64, 32),

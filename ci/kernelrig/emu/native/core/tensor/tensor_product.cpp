@@ -42,6 +42,12 @@ int parts_of(const TensorForm& form, int group) {
 // Columns of tensor memory that D takes.
 int64_t width_of(const TensorForm& form, int group) { return form.n / parts_of(form, group); }
 
+// The rows of A that a CTA reads: in tensor memory each block of D has them in its own lanes.
+int64_t rows_of_a(const TensorProduct& product) {
+  return rows_of(product) *
+         (product.a_in_tensor_memory ? parts_of(*product.form, product.group) : 1);
+}
+
 // The blocks of D, of each CTA alike (tensor_product.tiles_of). Returns how many.
 int tiles_of(const TensorProduct& product, TensorTile* into) {
   const int n = int(product.form->n), rows = int(rows_of(product));
@@ -103,7 +109,7 @@ bool read(Core& core, Op& op, TensorProduct& product) {
       sync.failed(op, PRODUCT_D, product.slots[n], product.column, width);
       return false;
     }
-  const int64_t of_b = columns_of(product) * K_BYTES, of_a = rows_of(product) * K_BYTES;
+  const int64_t of_b = columns_of(product) * K_BYTES, of_a = rows_of_a(product) * K_BYTES;
   product.read.resize(size_t(product.group * (of_a + of_b)));
   uint8_t* into = product.read.data();
   for (int n = 0; n < product.group; n++, into += of_b)
@@ -140,7 +146,7 @@ const float* from_row(const Matrix& matrix, int64_t row) {
 bool add(Core& core, Op& op, TensorProduct& product) {
   Sync& sync = *core.sync;
   const TensorForm& form = *product.form;
-  const int64_t rows = rows_of(product), columns = columns_of(product);
+  const int64_t rows = rows_of_a(product), columns = columns_of(product);
   const int64_t k = K_BYTES / bytes_of(Element(form.a));
   const uint8_t* raw = product.read.data();
   std::vector<float>& b = sync.tensor_products.b;
@@ -176,8 +182,9 @@ bool add(Core& core, Op& op, TensorProduct& product) {
   for (int number = 0; number < (together ? 1 : product.group); number++)
     for (const TensorTile* tile = tiles; tile != tiles + count; tile++) {
       float* into = d[number] + (tile->lane + product.lane) * TENSOR_COLUMNS + product.column;
+      const int64_t row = product.a_in_tensor_memory ? (tile - tiles) * tile->rows : tile->row;
       multiply({together ? form.m : tile->rows, tile->columns, k,
-                {from_row(a, number * rows + tile->row), a.stride, a.by_columns},
+                {from_row(a, number * rows + row), a.stride, a.by_columns},
                 b.data() + tile->column, form.n, into, TENSOR_COLUMNS, product.accumulates, exact});
     }
   return false;

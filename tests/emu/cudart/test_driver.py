@@ -14,6 +14,7 @@ pytestmark = pytest.mark.long
 FAILED = {
     "pointers": ["cuPointerGetAttribute"],
     "copies": ["cuMemcpy2D"],
+    "objects": [],
     "mapped": ["cudaMemcpy", "cuMemRelease"],
 }
 """The calls that CUDA refuses, of each mode."""

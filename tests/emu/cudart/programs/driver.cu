@@ -299,6 +299,63 @@ static int graphs(const char* path) {
   return wrong != 0;
 }
 
+__global__ void sample(float* out, cudaTextureObject_t texture, cudaSurfaceObject_t surface) {
+  float value = tex2D<float>(texture, threadIdx.x + 0.5f, blockIdx.x + 0.5f);
+  out[blockIdx.x * 32 + threadIdx.x] = value;
+  surf2Dwrite(static_cast<unsigned char>(threadIdx.x), surface, threadIdx.x, blockIdx.x);
+}
+
+static int objects() {
+  unsigned char image[4][32], stored[4][32];
+  float host[4][32], *out;
+  for (int i = 0; i < 128; i++)
+    image[0][i] = static_cast<unsigned char>(7 * i);
+  CUarray array;
+  CUDA_ARRAY3D_DESCRIPTOR how{32, 4, 0, CU_AD_FORMAT_UNSIGNED_INT8, 1, CUDA_ARRAY3D_SURFACE_LDST};
+  CHECK(cuArray3DCreate(&array, &how));
+  CUDA_MEMCPY2D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = image, copy.srcPitch = 32;
+  copy.dstMemoryType = CU_MEMORYTYPE_ARRAY, copy.dstArray = array;
+  copy.WidthInBytes = 32, copy.Height = 4;
+  CHECK(cuMemcpy2D(&copy));
+  CUDA_RESOURCE_DESC of{};
+  of.resType = CU_RESOURCE_TYPE_ARRAY, of.res.array.hArray = array;
+  CUDA_TEXTURE_DESC read{};
+  read.addressMode[0] = read.addressMode[1] = CU_TR_ADDRESS_MODE_CLAMP;
+  CUtexObject texture;
+  CUsurfObject surface;
+  CHECK(cuTexObjectCreate(&texture, &of, &read, nullptr));
+  CUarray other;
+  CHECK(cuArray3DCreate(&other, &how));
+  of.res.array.hArray = other;
+  CHECK(cuSurfObjectCreate(&surface, &of));
+  CHECK(cudaMalloc(&out, sizeof host));
+  sample<<<4, 32>>>(out, texture, surface);
+  CHECK(cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost));
+  copy.srcMemoryType = CU_MEMORYTYPE_ARRAY, copy.srcArray = other;
+  copy.dstMemoryType = CU_MEMORYTYPE_HOST, copy.dstHost = stored, copy.dstPitch = 32;
+  CHECK(cuMemcpy2D(&copy));
+  for (int i = 0; i < 128; i++)
+    EXPECT(host[0][i] == image[0][i] / 255.0f && stored[0][i] == i % 32);
+  CHECK(cuTexObjectDestroy(texture));
+  CHECK(cuSurfObjectDestroy(surface));
+  CHECK(cuArrayDestroy(array));
+  CUfunction function;
+  CHECK(cudaGetFuncBySymbol(&function, reinterpret_cast<void*>(sample)));
+  const char* name;
+  CHECK(cuFuncGetName(&name, function));
+  EXPECT(strstr(name, "sample"));
+  size_t offset, bytes;
+  CHECK(cuFuncGetParamInfo(function, 2, &offset, &bytes));
+  EXPECT(offset == 16 && bytes == 8);
+  int grid, block, grids, blocks;
+  CHECK(cudaOccupancyMaxPotentialBlockSize(&grid, &block, sample));
+  CHECK(cuOccupancyMaxPotentialBlockSize(&grids, &blocks, function, nullptr, 0, 0));
+  EXPECT(grid == grids && block == blocks);
+  printf("%d wrong\n", wrong);
+  return wrong != 0;
+}
+
 int main(int argc, char** argv) {
   CHECK(cuInit(0));
   CHECK(cudaFree(nullptr));
@@ -307,6 +364,8 @@ int main(int argc, char** argv) {
     return pointers();
   if (!strcmp(mode, "copies"))
     return copies();
+  if (!strcmp(mode, "objects"))
+    return objects();
   if (!strcmp(mode, "mapped") || !strcmp(mode, "no-access"))
     return mapped(!strcmp(mode, "no-access"));
   if (!strcmp(mode, "graphs") && argc > 2)

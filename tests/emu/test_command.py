@@ -138,7 +138,10 @@ def test_a_loop_without_an_end_is_named_by_its_line(
     code, _ = emulate(folder, *words)
     assert code == 1
     said = capsys.readouterr().out
-    assert said.startswith(f"error: step-limit: PTX line {line}, 2 times over all")
+    verdict, found = said.splitlines()[:2]
+    assert verdict.startswith("fail: emulated: 2 schedules, 1 error, 0 warnings, ")
+    assert said.splitlines()[-1] == verdict
+    assert found.startswith(f"error: step-limit: PTX line {line}, 2 times over all")
     assert (
         "these CTAs still run after 500 steps, and were here then: a hang, or too much work\n"
         in said

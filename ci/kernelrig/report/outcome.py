@@ -174,7 +174,7 @@ def scope(run: Run) -> str:
     Of a plain program that prints no line that is expected, nothing but its exit status was judged.
     """
     if run.only:
-        shown = {s.name: shown_name(s) for s in run.stages}
+        shown = {s.name: run.kernel.judged_as(s.kind).shown(s.name) for s in run.plan.stages}
         return f"{_joined([one_line(shown.get(name, name)) for name in run.only])} only"
     if run.purpose is Purpose.EMULATE and run.plan.name == "emulate":
         left = _left_of_emulation(run)

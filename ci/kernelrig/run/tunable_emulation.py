@@ -229,7 +229,8 @@ def _emulate_one(
     seconds = time.monotonic() - began
     errors = [shown(f) for f in outcome.findings if f.severity == "error"]
     if errors:
-        verdict = failed(errors[0].partition("\n")[0], *errors)
+        what, why = errors[0].split("\n")[:2]
+        verdict = failed(f"{what}: {why.strip()}", *errors)
     elif outcome.stopped:
         verdict = broken(f"schedule {outcome.stopped[0]} stopped, and no finding says why")
     else:

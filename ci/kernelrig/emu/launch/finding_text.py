@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kernelrig.emu.launch.severities import SHOWN_BY_HARDWARE
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.findings.demangling import readable
@@ -11,19 +9,16 @@ from kernelrig.findings.location import chain_text, frame_of
 
 
 def brief(finding: Finding) -> str:
-    """Return what follows from another finding in one line; the file has the rest."""
-    message = finding.message.partition("\n")[0]
-    return shown(replace(finding, fix="", section="", message=message, frames=()))
+    """Return what follows from another finding in one line; the document has the rest."""
+    return readable(f"{finding.kind}: {_place(finding)}")
 
 
 def shown(finding: Finding) -> str:
-    """Return a finding as a person reads it."""
-    where = finding.source or (f"PTX line {finding.ptx_line}" if finding.ptx_line else "the launch")
-    thread = f" (CTA {finding.cta} warp {finding.warp})" if finding.cta >= 0 else ""
+    """Return a finding as a person reads it: what and where, then why, each in lines of its own."""
     over = "over all lanes and schedules"
     times = f", {finding.count} times {over}" if finding.count > 1 else ""
-    head = f"{finding.severity}: {finding.kind}: {where}{thread}{times}: {finding.message}"
-    said = [head, *_callers(finding)]
+    head = f"{finding.severity}: {finding.kind}: {_place(finding)}{times}"
+    said = [head, *(f"  {line}" for line in finding.message.split("\n")), *_callers(finding)]
     if finding.fix:
         said.append(f"  fix: {finding.advice}")
     elif finding.section:
@@ -31,6 +26,11 @@ def shown(finding: Finding) -> str:
     if finding.fix and SHOWN_BY_HARDWARE.get(finding.rule) == "no":
         said.append("  by PTX; no hardware is known to show it")
     return readable("\n".join(said))
+
+
+def _place(finding: Finding) -> str:
+    where = finding.source or (f"PTX line {finding.ptx_line}" if finding.ptx_line else "the launch")
+    return where + (f" (CTA {finding.cta} warp {finding.warp})" if finding.cta >= 0 else "")
 
 
 def _callers(finding: Finding) -> list[str]:

@@ -27,7 +27,7 @@ PROGRAM = {
     "LaunchFinding": {"severity": "error or warning.", "finding": "The finding."},
     "HostNote": {
         "kind": "failed-call, unwritten-copy, tensor-map, refused-launch, not-awaited; errors:"
-        " host-access, overlooked-launch.",
+        " host-access, overlooked-launch, stream-race.",
         "place": "Line of the host code; empty where it is not known.",
         "text": "The note in one sentence.",
     },

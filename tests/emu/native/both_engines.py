@@ -18,12 +18,15 @@ from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barrier
 from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.native.core_observer import each_of
 from kernelrig.emu.native.core_scheduler import CoreScheduler
 from kernelrig.emu.numerics.arrays import LANES
+from kernelrig.emu.observe.global_accesses import GlobalAccesses
 from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.registry import OBSERVERS as BY_NAME
 
-OBSERVERS: tuple[Callable[[], Hooks], ...] = (*BY_NAME.values(), LastWriter)
+OBSERVERS: tuple[Callable[[], Hooks], ...] = (*BY_NAME.values(), LastWriter, GlobalAccesses)
+MOST_RANGES = 1 << 20
 
 
 Event = tuple[str, tuple[Any, ...]]
@@ -147,7 +150,13 @@ def _compared(
         arenas = [getattr(r.machine.memory, space) for r in (one, other)]
         assert np.array_equal(*(a.bytes for a in arenas)), space
         assert np.array_equal(*(a.written for a in arenas)), f"marks of {space}"
+    assert _accesses(one.machine) == _accesses(other.machine)
     return other
+
+
+def _accesses(machine: Machine) -> list[list[int]]:
+    found = [o for o in each_of(machine.hooks) if isinstance(o, GlobalAccesses)]
+    return [row for o in found for row in o.ranges(machine, MOST_RANGES)[0].tolist()]
 
 
 def emulate_both(loaded: Loaded, schedules: Sequence[Schedule]) -> Outcome:

@@ -11,6 +11,7 @@ from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Geometry
 from kernelrig.emu.native.races import NativeRaces
+from kernelrig.emu.observe.global_accesses import GlobalAccesses
 from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.memory import MemoryUse
@@ -96,7 +97,10 @@ def kernel(body: str) -> Kernel:
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize(
     "observers",
-    [OBSERVERS, (), (LastWriter, Init), (MemoryUse, NativeRaces, Init, Publication)],
+    [
+        *(OBSERVERS, (), (LastWriter, Init, GlobalAccesses)),
+        (MemoryUse, NativeRaces, Init, Publication),
+    ],
     ids=["memory", "no", "two", "races"],
 )
 def test_a_kernel_is_the_same_on_both_engines(

@@ -31,6 +31,7 @@ from kernelrig.emu.machine.state_spaces import (
     GlobalMemory,
     distance,
 )
+from kernelrig.emu.observe.global_accesses import Ranges
 from kernelrig.errors import CiError
 
 PAGE = mmap.PAGESIZE
@@ -348,6 +349,16 @@ class DeviceMemory:
             return None
         found = self._allocations[at]
         return found if flat < found.start + max(found.size, 1) else None
+
+    def of_program(self, ranges: Ranges) -> Ranges:
+        """Return the ranges in what the program knows of: no parameters, and no memory of ours."""
+        if not self._starts:
+            return ranges[:0]
+        kinds = np.array([self.kinds[start] for start in self._starts])
+        ours = np.isin(kinds, (Kind.PARAMETERS, Kind.HEAP))
+        ours |= np.array([one.name == GRID_WORKSPACE for one in self._allocations])
+        which = np.searchsorted(self._starts, ranges[:, 0], side="right") - 1
+        return np.asarray(ranges[~ours[which]])
 
     def apply(self, changes: list[Change]) -> None:
         """Make what a schedule left the content of the files."""

@@ -15,7 +15,7 @@ _MAX_SOURCE_BYTES = 16 << 20
 _HEADERS = re.compile(r"/.*/(?:(?:cub|thrust|cuda|crt|cooperative_groups)/.+|cuda_\w+\.hp*)")
 """CUDA's own, by their absolute paths: those of a program's folder are relative to it."""
 _POINTER = re.compile(
-    r"(?:cuda|cu)(?:Malloc|MemAlloc|HostAlloc)\w*\s*(?:<[^<>()]*>)?\s*\(\s*"
+    r"(?:cuda|cu)(?:Malloc|MemAlloc|HostAlloc|StreamCreate)\w*\s*(?:<[^<>()]*>)?\s*\(\s*"
     r"(?:\(\s*void\s*\*\s*\*\s*\)|reinterpret_cast\s*<[^<>]*>\s*\(|\(CUdeviceptr\s*\*\))?\s*"
     r"&?\s*\(?\s*(?P<name>[A-Za-z_][\w.\[\]>-]*)"
 )
@@ -39,7 +39,7 @@ class HostLines:
         return self._line(callers[0])
 
     def pointer(self, callers: Callers) -> str:
-        """Return what an allocating call writes its pointer to: `d_a` of `cudaMalloc(&d_a, n)`."""
+        """Return what a call writes its pointer or stream to: `d_a` of `cudaMalloc(&d_a, n)`."""
         place = self.place(callers)
         file, _, number = place.rpartition(":")
         if not file:
@@ -51,6 +51,13 @@ class HostLines:
         calls = self._calls.setdefault(place, {})
         which = calls.setdefault(callers, len(calls))
         return found[min(which, len(found) - 1)] if found else ""
+
+    def call(self, callers: Callers, names: str) -> str:
+        """Return the call of CUDA's that is made there: `cudaMemcpyAsync`, of `Memcpy|Memset`."""
+        file, _, number = self.place(callers).rpartition(":")
+        lines = self._source(file)[int(number) - 1 : int(number) + 1] if file else []
+        found = re.search(rf"\bcu(?:da)?(?:{names})\w*", " ".join(lines))
+        return found[0] if found else ""
 
     def _line(self, caller: int) -> str:
         if caller not in self._known:

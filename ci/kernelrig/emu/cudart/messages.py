@@ -11,14 +11,21 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
+import numpy as np
+from numpy.typing import NDArray
+
 MAX_BODY = 1 << 30
+_WORK_FIELDS = 52
 _HEAD = struct.Struct("<II")
 _LAUNCH = struct.Struct("<I3I3I3III24Q")
 _COOPERATIVE, _BESIDE = 1, 2
 _NOTE = struct.Struct("<IIQQ24Q")
-_FUNCTION = struct.Struct("<Iiiiii3i3iiiII")
+_FUNCTION = struct.Struct("<Iiiiii3i3iiiIII")
 _ALLOCATE = struct.Struct("<QI24Q")
 _RANGE, _MAP = struct.Struct("<QQ"), struct.Struct("<QQ24Q")
+_LAUNCHED = struct.Struct("<III")
+_DESCRIBED = "IIIQ24Q24Q"
+_RACE = struct.Struct(f"<{_DESCRIBED}{_DESCRIBED}IIQQII")
 _TENSOR_MAP = struct.Struct("<IIIQ5Q5Q5I5I3i3i2I4I24Q")
 
 Triple = tuple[int, int, int]
@@ -42,6 +49,7 @@ class Request(IntEnum):
     NOTE = 7
     TENSOR_MAP = 8
     LINKED = 9
+    RACE = 10
 
 
 class Noted(IntEnum):
@@ -54,9 +62,25 @@ class Noted(IntEnum):
     REFUSED_LAUNCH = 4
     ERROR_READ = 5
     UNSUPPORTED = 6
-    OVERLOOKED_LAUNCH = 7
-    FORKED = 8
-    NOT_AWAITED = 9
+    ORDER_NOT_JUDGED = 7
+    OVERLOOKED_LAUNCH = 8
+    FORKED = 9
+    NOT_AWAITED = 10
+    STREAM_RACE = 11
+    STREAM_ORDER = 12
+
+
+class What(IntEnum):
+    """A kind of work that streams do, or the host."""
+
+    KERNEL = 0
+    COPY = 1
+    FILL = 2
+    ALLOCATION = 3
+    FREE = 4
+    HOST_FUNCTION = 5
+    HOST_ACCESS = 6
+    OTHER = 7
 
 
 class BrokenMessage(Exception):
@@ -91,6 +115,38 @@ class NoteMessage:
     size: int
     callers: Callers
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkMessage:
+    """A piece of work: of a kernel its launch, of a node the number of its graph's launch.
+
+    `stream` is a number, `stream_made` the call that made it.
+    """
+
+    what: What
+    launch: int
+    graph: int
+    stream: int
+    stream_made: Callers
+    callers: Callers
+
+
+@dataclass(frozen=True, slots=True)
+class RaceMessage:
+    """Two pieces of work that nothing orders: what each did (global_accesses), and where first.
+
+    `usual`: drivers usually order them; `strong`: they share bytes that both access by strong
+    operations.
+    """
+
+    first: WorkMessage
+    second: WorkMessage
+    uses: tuple[int, int]
+    address: int
+    size: int
+    usual: bool
+    strong: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +197,7 @@ class FunctionMessage:
     required_cluster: Triple
     ptx_version: int
     binary_version: int
+    dependencies: int  # 1: griddepcontrol.wait, 2: .launch_dependents
     params: tuple[tuple[int, int], ...]
 
     @property
@@ -149,7 +206,7 @@ class FunctionMessage:
         head = _FUNCTION.pack(
             self.number, self.registers, self.shared_bytes, self.local_bytes, self.constant_bytes,
             self.max_threads, *self.required_block, *self.required_cluster, self.ptx_version,
-            self.binary_version, size, len(self.params),
+            self.binary_version, self.dependencies, size, len(self.params),
         )  # fmt: skip
         return head + b"".join(struct.pack("<II", *param) for param in self.params)
 
@@ -204,6 +261,28 @@ def read_launch(body: bytes) -> LaunchMessage:
         body[_LAUNCH.size :],
         bool(n[10] & _BESIDE),
     )
+
+
+def pack_launched(number: int, ranges: NDArray[np.int64], printed: bytes, more: bytes) -> bytes:
+    """Return how a launch went: what it accessed, and what goes to stdout and stderr."""
+    head = _LAUNCHED.pack(number, len(ranges), len(printed))
+    return head + np.ascontiguousarray(ranges, "<i8").tobytes() + printed + more
+
+
+def read_race(body: bytes) -> RaceMessage:
+    """Raises BrokenMessage."""
+    try:
+        said = _RACE.unpack(body)
+        first, second = (_read_work(said[n : n + _WORK_FIELDS]) for n in (0, _WORK_FIELDS))
+    except (struct.error, ValueError) as e:
+        raise BrokenMessage from e
+    one, other, address, size, usual, strong = said[2 * _WORK_FIELDS :]
+    return RaceMessage(first, second, (one, other), address, size, bool(usual), bool(strong))
+
+
+def _read_work(fields: tuple[int, ...]) -> WorkMessage:
+    what, launch, graph, stream, *callers = fields
+    return WorkMessage(What(what), launch, graph, stream, tuple(callers[:24]), tuple(callers[24:]))
 
 
 def read_note(body: bytes) -> NoteMessage:

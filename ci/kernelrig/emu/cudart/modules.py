@@ -79,6 +79,7 @@ class LoadedFunction:
             self._triple("reqnctapercluster"),
             target,
             target,
+            self.has_dependency("wait") | 2 * self.has_dependency("launch_dependents"),
             tuple(param_offsets(self.entry).values()),
         )
 

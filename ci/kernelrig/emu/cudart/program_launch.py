@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -27,8 +27,12 @@ from kernelrig.emu.machine.device_heap import DEVICE_HEAP
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.emu.machine.instruction_table import Unsupported
 from kernelrig.emu.machine.machine_state import Geometry, Machine
+from kernelrig.emu.native.core_observer import each_of
+from kernelrig.emu.observe.global_accesses import NO_RANGES, GlobalAccesses, Ranges, joined
 from kernelrig.errors import ConfigError
 
+MOST_RANGES = 1 << 18
+"""Of what a launch accessed: the order of the rest is not judged."""
 SUCCESS, LAUNCH_TIMEOUT, LAUNCH_FAILURE = 0, 702, 719
 ILLEGAL_ADDRESS, ASSERTION, MISALIGNED = 700, 710, 716
 _GLOBAL = "of global memory of which"
@@ -118,6 +122,14 @@ class SeenLaunch:
     incomplete: bool
 
 
+@dataclass(slots=True)
+class Accessed:
+    """What the schedules of a launch accessed of device memory; `whole`: all of it is here."""
+
+    ranges: Ranges = field(default_factory=NO_RANGES.copy)
+    whole: bool = True
+
+
 class Witness(Protocol):
     """Who is told of each observed launch: what it began with, and that its changes are made."""
 
@@ -139,6 +151,8 @@ class _Left:
     error: int
     printed: bytes
     complained: bytes
+    ranges: Ranges
+    whole: bool
 
 
 def run_launch(
@@ -152,10 +166,12 @@ def run_launch(
     witness: Witness | None = None,
     *,
     incomplete: bool = False,
+    accessed: Accessed | None = None,
 ) -> LaunchRun:
     """Emulate a launch and put what the first schedule left into device memory.
 
     A `witness` is told of it if it is observed. `incomplete`: of a launch before, a part was run.
+    `accessed` is filled, where it is given.
 
     Raises ConfigError for a launch that cannot be emulated, CiError if a process died.
     """
@@ -180,12 +196,16 @@ def run_launch(
         jobs=how.jobs,
         watch=Watch(say),
         keep=partial(_left, accessed=witness is not None),
+        also=() if accessed is None else (GlobalAccesses,),
         severities=how.severities,
     )
     findings = outcome.findings
     if (incomplete or ctas) and not how.severities.strict:
         findings = excused(findings)
     left = [kept for kept in outcome.kept if isinstance(kept, _Left)]
+    if accessed is not None:
+        accessed.ranges = joined([one.ranges for one in left])
+        accessed.whole = all(one.whole for one in left)
     differing = _differing(arena, left)
     told = witness if observed else None
     seen = SeenLaunch(
@@ -242,6 +262,8 @@ def _left(machine: Machine, *, accessed: bool) -> _Left:
     arena = machine.memory.global_
     assert isinstance(arena, SharedArena)
     touched = arena.accessed() if accessed else None
+    seen = next((o for o in each_of(machine.hooks) if isinstance(o, GlobalAccesses)), None)
+    ranges, whole = seen.ranges(machine, MOST_RANGES) if seen else (NO_RANGES, True)
     changes = arena.changes()
     pages = {
         change.start + at: change.bytes[at : at + PAGE].tobytes()
@@ -256,6 +278,8 @@ def _left(machine: Machine, *, accessed: bool) -> _Left:
         _error(machine),
         bytes(machine.output.printed),
         bytes(machine.output.complained),
+        ranges,
+        whole,
     )
 
 

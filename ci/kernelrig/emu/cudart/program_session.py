@@ -19,18 +19,25 @@ from kernelrig.emu.cudart.messages import BrokenMessage, Callers, Noted, NoteMes
 from kernelrig.emu.cudart.modules import LoadedFunction, LoadedModule, Resources, short_name
 from kernelrig.emu.cudart.program_launch import (
     SUCCESS,
+    Accessed,
     HowToRun,
     LaunchRun,
     Witness,
     run_launch,
 )
+from kernelrig.emu.cudart.stream_races import stream_race
 from kernelrig.emu.cudart.tensor_maps import arch_errors, tensor_map_of
+from kernelrig.emu.observe.global_accesses import NO_RANGES
 from kernelrig.errors import CiError, ConfigError, Interrupted
 from kernelrig.proc import attached_process
 
 VARIABLE = "KERNELRIG_CUDART"
 """Tells library/client.cpp its descriptors, and the size of the files."""
 MAX_NOTES = 1000
+KEPT = (Noted.HOST_ACCESS, Noted.STREAM_RACE)
+"""One of each is kept, whatever there is before it: they are errors of the run."""
+ORDER_OBSERVER = "races"
+"""With it the order of streams is judged, too."""
 _NEW_MODULE = 0xFFFF_FFFF
 LONG_LAUNCH_S = 10.0
 """From here on the end of a launch is said: what goes on, and how fast."""
@@ -189,6 +196,7 @@ class _Session:
             Request.NOTE: self._note,
             Request.TENSOR_MAP: self._tensor_map,
             Request.LINKED: self._linked,
+            Request.RACE: self._race,
         }
         try:
             while (request := messages.receive(connection)) is not None:
@@ -301,17 +309,31 @@ class _Session:
         if asked.beside and self._before and not function.has_dependency("wait"):
             self._not_awaited(function, self._before, place)
         self._before = function
+        accessed = Accessed() if ORDER_OBSERVER in self._how.observe else None
         ran = run_launch(
             number, place, function, asked, self._memory, self._how, self._say, self._witness,
-            incomplete=any(launch.ctas for launch in self.launches),
+            incomplete=any(launch.ctas for launch in self.launches), accessed=accessed,
         )  # fmt: skip
         self.launches.append(ran)
+        if accessed and not accessed.whole:
+            text = f"of what launch {number}, {ran.kernel}, accessed the order was judged in part:"
+            self._keep(Note(Noted.ORDER_NOT_JUDGED, 0, f"{text} it lies too scattered", place))
         if ran.wall_s >= LONG_LAUNCH_S:
             self._say(
                 f"launch {number}, {ran.kernel}: {ran.wall_s:.0f} s, of all schedules together"
             )
-        size = len(ran.printed).to_bytes(4, "little")
-        return ran.error, size + ran.printed + ran.complained
+        ranges = self._memory.of_program(accessed.ranges) if accessed else NO_RANGES
+        return ran.error, messages.pack_launched(number, ranges, ran.printed, ran.complained)
+
+    def _race(self, body: bytes) -> tuple[int, bytes]:
+        said = messages.read_race(body)
+        if ORDER_OBSERVER in self._how.observe:
+            found = self._memory.find(said.address)
+            race = stream_race(said, self._lines, self.launches, found, self._how.severities)
+            kind = Noted.STREAM_RACE if race.severity == "error" else Noted.STREAM_ORDER
+            if race.severity != "off":
+                self._keep(Note(kind, 0, race.text, race.place))
+        return SUCCESS, b""
 
     def _not_awaited(self, function: LoadedFunction, before: LoadedFunction, place: str) -> None:
         """Note a kernel that may run beside the one before, and never waits for it."""
@@ -344,7 +366,8 @@ class _Session:
 
     def _keep(self, note: Note) -> None:
         """Keep a note: of very many the first, and an error, by which the verdict is no pass."""
-        if len(self.notes) < MAX_NOTES + (note.kind is Noted.HOST_ACCESS):
+        more = note.kind in KEPT and all(known.kind != note.kind for known in self.notes)
+        if len(self.notes) < MAX_NOTES or more:
             self.notes.append(note)
         else:
             self.dropped += 1

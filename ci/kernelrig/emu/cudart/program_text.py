@@ -97,7 +97,7 @@ def _not_established(ran: ProgramRun) -> list[str]:
         lines.append(
             f"of {counted(len(parts), 'launch')} a part was run ({first.ctas} of {whole} CTAs of"
             f" {first.kernel}): what the rest would have written is not there, and the program's"
-            " own check may fail for it"
+            " own check may fail for it; the order of streams is judged of what was run"
         )
     if not observed:
         lines.append(f"nothing was established of kernels: none was {_unlaunched(ran)}")

@@ -12,7 +12,7 @@ from kernelrig.errors import ConfigError, IncompleteError
 
 SCHEMA = 1
 """Of its file."""
-ERRORS = (Noted.HOST_ACCESS, Noted.OVERLOOKED_LAUNCH, Noted.FORKED)
+ERRORS = (Noted.HOST_ACCESS, Noted.OVERLOOKED_LAUNCH, Noted.FORKED, Noted.STREAM_RACE)
 """What of the host code is an error of the run; the rest are warnings."""
 
 
@@ -120,6 +120,8 @@ def note_line(note: Note) -> str:
                 f"error: the host touched device memory, {where}: only kernels reach what"
                 " cudaMalloc made; copy it with cudaMemcpy"
             )
+        case Noted.STREAM_RACE:
+            return f"error: {at}{note.text}"
         case Noted.FORKED:
             return (
                 "error: a process that the program forked uses CUDA: nothing of it was emulated,"

@@ -60,6 +60,8 @@ def _rows() -> Iterable[SeverityRow]:
     for kind, observer in OBSERVER_OF.items():
         text = f"what is of this kind and of no rule below; observer {observer}"
         yield SeverityRow(kind, "error", "", SHOWN_BY_HARDWARE.get(kind, "unknown"), text)
+    text = "work that only drivers' habits, or strong accesses of kernels, order; observer races"
+    yield SeverityRow("stream-order", "warning", "", "unknown", text)
     for name, rule in sorted(ISA_RULES.items()):
         shows = SHOWN_BY_HARDWARE.get(name, "unknown")
         yield SeverityRow(name, rule.severity, rule.section, shows, rule.text)

@@ -27,6 +27,7 @@ OBSERVER_OF = {
     "leak": "sync",
     "mismatch": "results",
     "step-limit": "run",
+    "stream-race": "races",
 }
 """Kind of a finding -> the observer that makes it, named as the GPU stage it stands for."""
 

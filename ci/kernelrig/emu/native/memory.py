@@ -22,6 +22,7 @@ from kernelrig.emu.native.observers import (
     listens_to_threads,
 )
 from kernelrig.emu.native.races import NativeRaces
+from kernelrig.emu.observe.global_accesses import GlobalAccesses
 from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.memory import MemoryUse
@@ -66,6 +67,8 @@ class MemoryTable(ctypes.Structure):
         ("arrays", ctypes.c_void_p),
         ("races", ctypes.c_void_p),
         ("publication", ctypes.c_void_p),
+        ("accesses", ctypes.c_void_p),
+        ("reductions", ctypes.c_void_p),
         ("python_listens", ctypes.c_int64),
         ("python_listens_to_fences", ctypes.c_int64),
         ("python_listens_to_barriers", ctypes.c_int64),
@@ -120,6 +123,9 @@ class NativeMemory:
                 self.table.init = True
             elif type(observer) is NativeRaces:
                 self.table.races = observer.address
+            elif type(observer) is GlobalAccesses:
+                self._point("accesses", observer.of_machine(self.machine))
+                self._point("reductions", observer.reductions(self.machine))
             elif type(observer) is LastWriter:
                 self._point("last_writer", observer.of_machine(self.machine))
                 self._point("copied", observer.copied_by(self.machine))

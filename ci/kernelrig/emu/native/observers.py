@@ -8,6 +8,7 @@ from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.native.core_observer import each_of
 from kernelrig.emu.native.publication import NativePublication
 from kernelrig.emu.native.races import NativeRaces
+from kernelrig.emu.observe.global_accesses import GlobalAccesses
 from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.memory import MemoryUse
@@ -18,7 +19,7 @@ _IN_CORE: dict[type[Hooks], Callable[[], Hooks]] = {
     Races: NativeRaces,
     Publication: NativePublication,
 }
-_KNOWN = (MemoryUse, Init, LastWriter, NativeRaces, NativePublication)
+_KNOWN = (MemoryUse, Init, LastWriter, GlobalAccesses, NativeRaces, NativePublication)
 _OF_THREADS = ("accessed", "in_turn", "read_non_coherent")
 _OF_FENCES = ("fenced", "proxy_fenced", "tensor_fenced", "barriers_published", "warp_synced")
 _OF_BARRIERS = ("barrier_arrived", "barrier_passed")

@@ -40,7 +40,7 @@ from kernelrig.stages.plain.emulated_program import PART, emulated_start
 from kernelrig.stages.plain.reader import judge_exit_status, judge_patterns
 from kernelrig.stages.record import find_command, stage_record
 
-HOST_ACCESS = "host-access"
+ERRORS_OF_HOST = ("host-access", "stream-race")
 MOST_NOTES = 20
 
 
@@ -235,7 +235,7 @@ def _judge_launches(name: str, seen: SeenProgram, found: Sequence[Finding]) -> V
 
 def _judge_end(seen: SeenProgram, where: Path, launched: Verdict, context: Context) -> Verdict:
     """Judge the program's own end and output, then its launches, then what else `run` minds."""
-    touched = [note.text for note in seen.notes if note.kind == HOST_ACCESS]
+    touched = [note.text for note in seen.notes if note.kind in ERRORS_OF_HOST]
     if touched:
         return failed(touched[0], *touched[1:])
     ended = judge_exit_status(seen.exit_code, where, RUN, context)

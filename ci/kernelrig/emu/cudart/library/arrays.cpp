@@ -133,8 +133,6 @@ cudaError_t copy_arrays(const cudaMemcpy3DParms& how, const void* caller) {
 
 using namespace cudart;
 #define CALLER __builtin_return_address(0)
-#define COPIED(stream, work)                                                                       \
-  enqueue(stream, cudaGraphNodeTypeMemcpy, [=, caller = CALLER]() -> cudaError_t { return work; })
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -162,7 +160,7 @@ cudaError_t cudaFreeArray(cudaArray_t array) {
   std::lock_guard held(process().lock);
   if (!arrays().erase(array))
     FINISHED(cudaErrorInvalidValue);
-  cudaError_t error = release(reinterpret_cast<void*>(array->address), false);
+  cudaError_t error = release(reinterpret_cast<void*>(array->address), false, CALLER);
   delete array;
   FINISHED(error);
 }
@@ -182,7 +180,7 @@ cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* format, cudaExtent* extent, 
 cudaError_t cudaMemcpy2DToArray(cudaArray_t to, size_t x, size_t y, const void* from, size_t pitch,
                                 size_t width, size_t rows, cudaMemcpyKind kind) {
   auto how = to_array(to, x, y, from, pitch, width, rows, kind);
-  FINISHED(COPIED(nullptr, copy_arrays(how, caller)));
+  FINISHED(COPIED_NOW(copy_arrays(how, caller)));
 }
 cudaError_t cudaMemcpy2DToArrayAsync(cudaArray_t to, size_t x, size_t y, const void* from,
                                      size_t pitch, size_t width, size_t rows, cudaMemcpyKind kind,
@@ -193,7 +191,7 @@ cudaError_t cudaMemcpy2DToArrayAsync(cudaArray_t to, size_t x, size_t y, const v
 cudaError_t cudaMemcpy2DFromArray(void* to, size_t pitch, cudaArray_const_t from, size_t x,
                                   size_t y, size_t width, size_t rows, cudaMemcpyKind kind) {
   auto how = from_array(to, pitch, from, x, y, width, rows, kind);
-  FINISHED(COPIED(nullptr, copy_arrays(how, caller)));
+  FINISHED(COPIED_NOW(copy_arrays(how, caller)));
 }
 cudaError_t cudaMemcpy2DFromArrayAsync(void* to, size_t pitch, cudaArray_const_t from, size_t x,
                                        size_t y, size_t width, size_t rows, cudaMemcpyKind kind,
@@ -208,11 +206,11 @@ cudaError_t cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t to_y,
   how.srcPtr = {};
   how.srcArray = const_cast<cudaArray_t>(from);
   how.srcPos = {x / (is_array(from) ? from->element_bytes() : 1), y, 0};
-  FINISHED(COPIED(nullptr, copy_arrays(how, caller)));
+  FINISHED(COPIED_NOW(copy_arrays(how, caller)));
 }
 cudaError_t cudaMemcpyToArray(cudaArray_t to, size_t x, size_t y, const void* from, size_t bytes,
                               cudaMemcpyKind kind) {
-  FINISHED(COPIED(nullptr, copy_bytes(to, x, y, nullptr, from, bytes, kind, caller)));
+  FINISHED(COPIED_NOW(copy_bytes(to, x, y, nullptr, from, bytes, kind, caller)));
 }
 cudaError_t cudaMemcpyToArrayAsync(cudaArray_t to, size_t x, size_t y, const void* from,
                                    size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
@@ -220,7 +218,7 @@ cudaError_t cudaMemcpyToArrayAsync(cudaArray_t to, size_t x, size_t y, const voi
 }
 cudaError_t cudaMemcpyFromArray(void* to, cudaArray_const_t from, size_t x, size_t y, size_t bytes,
                                 cudaMemcpyKind kind) {
-  FINISHED(COPIED(nullptr, copy_bytes(from, x, y, to, nullptr, bytes, kind, caller)));
+  FINISHED(COPIED_NOW(copy_bytes(from, x, y, to, nullptr, bytes, kind, caller)));
 }
 cudaError_t cudaMemcpyFromArrayAsync(void* to, cudaArray_const_t from, size_t x, size_t y,
                                      size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
@@ -228,4 +226,3 @@ cudaError_t cudaMemcpyFromArrayAsync(void* to, cudaArray_const_t from, size_t x,
 }
 }
 #pragma GCC visibility pop
-#undef COPIED

@@ -105,7 +105,7 @@ cudaError_t cudaDeviceReset() {
     if (allocation.kind < Kind::VARIABLE)
       all.emplace_back(address, allocation.kind);
   for (auto& [address, kind] : all)
-    release(reinterpret_cast<void*>(address), kind == Kind::HOST);
+    release(reinterpret_cast<void*>(address), kind == Kind::HOST, __builtin_return_address(0));
   process().sticky = last_error = cudaSuccess;
   return cudaSuccess;
 }

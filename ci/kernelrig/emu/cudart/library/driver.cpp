@@ -115,7 +115,7 @@ CUresult cuCtxGetDevice(CUdevice* device) {
 }
 CUresult cuProfilerStart() { return CUDA_SUCCESS; }
 CUresult cuProfilerStop() { return CUDA_SUCCESS; }
-CUresult cuCtxSynchronize() { DRIVER(cudaSuccess); }
+CUresult cuCtxSynchronize() { return CUresult(cudaDeviceSynchronize()); }
 
 CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) {
   DRIVER(allocate(reinterpret_cast<void**>(out), bytes, Kind::DEVICE, CALLER));
@@ -127,7 +127,7 @@ CUresult cuMemAllocHost(void** out, size_t bytes) {
   DRIVER(allocate(out, bytes, Kind::HOST, CALLER));
 }
 CUresult cuMemFree(CUdeviceptr address) {
-  DRIVER(release(reinterpret_cast<void*>(address), false));
+  DRIVER(release(reinterpret_cast<void*>(address), false, CALLER));
 }
 CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned) {
   DRIVER(allocate(out, bytes, Kind::HOST, CALLER));
@@ -164,39 +164,40 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUst
   return CUresult(cudaMemsetAsync(reinterpret_cast<void*>(to), value, count, stream));
 }
 CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
-  DRIVER(enqueue(stream, cudaGraphNodeTypeMemset, [=] { return fill_words(to, value, count); }));
+  DRIVER(FILLED(stream, fill_words(to, value, count)));
 }
-CUresult cuMemFreeHost(void* pointer) { DRIVER(release(pointer, true)); }
+CUresult cuMemFreeHost(void* pointer) {
+  DRIVER(release(pointer, true, CALLER, Frees::USUALLY_WAITING));
+}
 CUresult cuMemGetInfo(size_t* free_bytes, size_t* total) {
   return CUresult(cudaMemGetInfo(free_bytes, total));
 }
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
-  DRIVER(copy_driver(to, nullptr, 0, from, bytes, cudaMemcpyHostToDevice, CALLER));
+  DRIVER(COPIED_NOW(copy_driver(to, nullptr, 0, from, bytes, cudaMemcpyHostToDevice, caller)));
 }
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
-  DRIVER(enqueue(stream, cudaGraphNodeTypeMemcpy, [=, caller = CALLER] {
-    return copy_driver(to, nullptr, 0, from, bytes, cudaMemcpyHostToDevice, caller);
-  }));
+  DRIVER(COPIED(stream,
+                copy_driver(to, nullptr, 0, from, bytes, cudaMemcpyHostToDevice, caller)));
 }
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
-  DRIVER(copy_driver(0, to, from, nullptr, bytes, cudaMemcpyDeviceToHost, CALLER));
+  DRIVER(COPIED_NOW(copy_driver(0, to, from, nullptr, bytes, cudaMemcpyDeviceToHost, caller)));
 }
 CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  DRIVER(enqueue(stream, cudaGraphNodeTypeMemcpy, [=, caller = CALLER] {
-    return copy_driver(0, to, from, nullptr, bytes, cudaMemcpyDeviceToHost, caller);
-  }));
+  DRIVER(COPIED(stream,
+                copy_driver(0, to, from, nullptr, bytes, cudaMemcpyDeviceToHost, caller)));
 }
 CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  DRIVER(copy_driver(to, nullptr, from, nullptr, bytes, cudaMemcpyDeviceToDevice, CALLER));
+  DRIVER(COPIED_NOW(
+      copy_driver(to, nullptr, from, nullptr, bytes, cudaMemcpyDeviceToDevice, caller)));
 }
 CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count) {
-  DRIVER(fill(reinterpret_cast<void*>(to), value, count));
+  DRIVER(FILLED_NOW(fill(reinterpret_cast<void*>(to), value, count)));
 }
 CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, size_t count) {
-  DRIVER(fill_halves(to, value, count));
+  DRIVER(FILLED_NOW(fill_halves(to, value, count)));
 }
 CUresult cuMemsetD32(CUdeviceptr to, unsigned value, size_t count) {
-  DRIVER(fill_words(to, value, count));
+  DRIVER(FILLED_NOW(fill_words(to, value, count)));
 }
 
 CUresult cuStreamCreate(CUstream* out, unsigned flags) {
@@ -272,7 +273,7 @@ CUresult cuMemGetAddressRange(CUdeviceptr* start, size_t* bytes, CUdeviceptr add
   DRIVER(cudaSuccess);
 }
 CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
-  DRIVER(enqueue(stream, cudaGraphNodeTypeMemset, [=] { return fill_halves(to, value, count); }));
+  DRIVER(FILLED(stream, fill_halves(to, value, count)));
 }
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
                                    unsigned bx, unsigned by, unsigned bz, unsigned shared,

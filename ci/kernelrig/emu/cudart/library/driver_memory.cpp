@@ -92,7 +92,8 @@ static CUresult runtime_copy(const CUDA_MEMCPY2D& how, cudaMemcpy3DParms* out) {
 
 namespace {
 
-template <class T> cudaError_t driver_copy(const T* how, CUstream stream, const void* caller) {
+template <class T>
+cudaError_t driver_copy(const T* how, CUstream stream, Returns returns, const void* caller) {
   cudaMemcpy3DParms all;
   if (!how)
     return cudaErrorInvalidValue;
@@ -100,15 +101,17 @@ template <class T> cudaError_t driver_copy(const T* how, CUstream stream, const 
     return cudaError_t(wrong);
   if (!how->WidthInBytes || !how->Height)
     return cudaSuccess;
-  return enqueue(stream, cudaGraphNodeTypeMemcpy, [=] { return copy_3d(all, caller); });
+  return enqueue(stream, node_of(cudaGraphNodeTypeMemcpy,
+                                 {What::COPY, callers_of(caller), returns},
+                                 [=] { return copy_3d(all, caller); }));
 }
 
 template <class T>
 cudaError_t driver_fill(CUdeviceptr to, size_t pitch, T value, size_t width, size_t rows,
-                   CUstream stream) {
+                   CUstream stream, Returns returns, const void* caller) {
   if (rows > 1 && pitch < width * sizeof(T))
     return cudaErrorInvalidValue;
-  return enqueue(stream, cudaGraphNodeTypeMemset, [=] {
+  auto work = [=] {
     for (size_t row = 0; row < rows; row++) {
       const uint64_t at = to + row * pitch;
       cudaError_t error = cudaSuccess;
@@ -122,7 +125,9 @@ cudaError_t driver_fill(CUdeviceptr to, size_t pitch, T value, size_t width, siz
         return error;
     }
     return cudaSuccess;
-  });
+  };
+  return enqueue(stream, node_of(cudaGraphNodeTypeMemset,
+                                 {What::FILL, callers_of(caller), returns}, work));
 }
 
 // What is known of a pointer: its allocation, and where each side reaches it.
@@ -221,14 +226,14 @@ using namespace cudart;
 
 extern "C" {
 
-CUresult cuMemcpy2D(const CUDA_MEMCPY2D* how) { DRIVER(driver_copy(how, nullptr, CALLER)); }
-CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* how) { DRIVER(driver_copy(how, nullptr, CALLER)); }
+CUresult cuMemcpy2D(const CUDA_MEMCPY2D* how) { DRIVER(driver_copy(how, nullptr, Returns::AFTER_COPY, CALLER)); }
+CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* how) { DRIVER(driver_copy(how, nullptr, Returns::AFTER_COPY, CALLER)); }
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* how, CUstream stream) {
-  DRIVER(driver_copy(how, stream, CALLER));
+  DRIVER(driver_copy(how, stream, Returns::AT_ONCE, CALLER));
 }
-CUresult cuMemcpy3D(const CUDA_MEMCPY3D* how) { DRIVER(driver_copy(how, nullptr, CALLER)); }
+CUresult cuMemcpy3D(const CUDA_MEMCPY3D* how) { DRIVER(driver_copy(how, nullptr, Returns::AFTER_COPY, CALLER)); }
 CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* how, CUstream stream) {
-  DRIVER(driver_copy(how, stream, CALLER));
+  DRIVER(driver_copy(how, stream, Returns::AT_ONCE, CALLER));
 }
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
   return cuMemcpyDtoD(to, from, bytes);
@@ -240,26 +245,26 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontex
 
 CUresult cuMemsetD2D8(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
                       size_t rows) {
-  DRIVER(driver_fill(to, pitch, value, width, rows, nullptr));
+  DRIVER(driver_fill(to, pitch, value, width, rows, nullptr, Returns::AFTER_FILL, CALLER));
 }
 CUresult cuMemsetD2D16(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
                        size_t rows) {
-  DRIVER(driver_fill(to, pitch, value, width, rows, nullptr));
+  DRIVER(driver_fill(to, pitch, value, width, rows, nullptr, Returns::AFTER_FILL, CALLER));
 }
 CUresult cuMemsetD2D32(CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t rows) {
-  DRIVER(driver_fill(to, pitch, value, width, rows, nullptr));
+  DRIVER(driver_fill(to, pitch, value, width, rows, nullptr, Returns::AFTER_FILL, CALLER));
 }
 CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
                            size_t rows, CUstream stream) {
-  DRIVER(driver_fill(to, pitch, value, width, rows, stream));
+  DRIVER(driver_fill(to, pitch, value, width, rows, stream, Returns::AT_ONCE, CALLER));
 }
 CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
                             size_t rows, CUstream stream) {
-  DRIVER(driver_fill(to, pitch, value, width, rows, stream));
+  DRIVER(driver_fill(to, pitch, value, width, rows, stream, Returns::AT_ONCE, CALLER));
 }
 CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned value, size_t width,
                             size_t rows, CUstream stream) {
-  DRIVER(driver_fill(to, pitch, value, width, rows, stream));
+  DRIVER(driver_fill(to, pitch, value, width, rows, stream, Returns::AT_ONCE, CALLER));
 }
 
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr address) {

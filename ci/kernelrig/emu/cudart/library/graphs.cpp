@@ -1,5 +1,5 @@
 // Graphs: nodes that are run in the order of their dependencies, one after the other, at each launch.
-// A dependency that is missing is not found: what could run at the same time never does.
+// What of them could run at the same time is an order that is missing where it conflicts (order.hpp).
 
 #include "graphs.hpp"
 
@@ -10,6 +10,7 @@ struct CUgraphExec_st {
   CUgraph_st graph;
   std::unordered_map<CUgraphNode_st*, CUgraphNode_st*> copies;  // by the node of the graph
   std::vector<CUgraphNode_st*> order;
+  cudart::Clock done;  // of its launches: it runs beside none of its own
 };
 
 namespace cudart {
@@ -49,20 +50,52 @@ void copy_nodes(const CUgraph_st& from, CUgraph_st& to,
       needed = copies[needed];
 }
 
-// Runs nodes until a kernel fails: the call that launched it returns success, as on a GPU.
-cudaError_t run(const std::vector<CUgraphNode_st*>& order) {
+// Runs nodes behind `begin` until a kernel fails: the call that launched it returns success, as on a
+// GPU. `*end` is when all are complete.
+cudaError_t run(const std::vector<CUgraphNode_st*>& order, const Operation& whole,
+                const Clock begin, Clock* end) {
+  struct Ran {
+    Clock clock;
+    uint32_t chain;
+  };
+  std::unordered_map<CUgraphNode_st*, Ran> done;
+  std::set<uint32_t> used;
+  cudaError_t error = cudaSuccess;
   for (CUgraphNode_st* node : order) {
-    if (process().failing)
+    if (process().failing || error)
       break;
-    if (node->child) {
-      if (cudaError_t error = run(ordered(*node->child)))
-        return error;
-    } else if (node->work) {
-      if (cudaError_t error = node->work())
-        return error;
+    Clock at = begin;
+    uint32_t chain = whole.chain;
+    for (CUgraphNode_st* needed : node->needs) {
+      at.join(done[needed].clock);
+      chain = chain_goes_on(chain, at) ? chain : done[needed].chain;
     }
+    if (!chain_goes_on(chain, at))
+      chain = take_chain(at);
+    used.insert(chain);
+    Operation operation(whole, at, chain, node->doing);
+    if (node->child)
+      error = run(ordered(*node->child), operation, operation.clock, &operation.clock);
+    else if (node->work)
+      error = node->work();
+    operation.finish();
+    done[node] = {operation.clock, chain};
+    end->join(operation.clock);
   }
-  return cudaSuccess;
+  for (uint32_t chain : used)
+    if (chain != whole.chain)
+      end_chain(chain);
+  return error;
+}
+
+cudaError_t run(cudaGraphExec_t exec) {
+  Operation& whole = *operation();
+  if (!whole.of_graph())
+    whole.is_graph(next_graph());
+  whole.goes_on_behind(exec->done);
+  cudaError_t error = run(exec->order, whole, whole.clock, &whole.clock);
+  exec->done = whole.clock;
+  return error;
 }
 
 cudaError_t add(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* needs, size_t count,
@@ -74,13 +107,6 @@ cudaError_t add(cudaGraphNode_t* out, cudaGraph_t graph, const cudaGraphNode_t* 
   graph->nodes.push_back(std::make_unique<CUgraphNode_st>(std::move(node)));
   *out = graph->nodes.back().get();
   return cudaSuccess;
-}
-
-CUgraphNode_st node_of(cudaGraphNodeType type, Work work) {
-  CUgraphNode_st node;
-  node.type = type;
-  node.work = std::move(work);
-  return node;
 }
 
 cudaError_t set_kernel(CUgraphNode_st* node, const cudaKernelNodeParams* params,
@@ -98,6 +124,7 @@ cudaError_t set_kernel(CUgraphNode_st* node, const cudaKernelNodeParams* params,
   Geometry geometry{params->gridDim, params->blockDim, dim3(0), params->sharedMemBytes};
   node->type = cudaGraphNodeTypeKernel;
   node->kernel = *params;
+  node->doing = {What::KERNEL, callers_of(caller)};
   node->work = [=] { return launch_now(*kernel, geometry, arguments, caller); };
   return cudaSuccess;
 }
@@ -218,7 +245,10 @@ cudaError_t enqueue(cudaStream_t stream, CUgraphNode_st node) {
         each->invalid = true;
         return cudaErrorStreamCaptureImplicit;
       }
-  return node.work ? node.work() : cudaSuccess;
+  Operation operation(line_of(stream), node.doing);
+  cudaError_t error = node.work ? node.work() : cudaSuccess;
+  operation.finish();
+  return error;
 }
 
 void forget_captures(CUstream_st* stream) {
@@ -308,40 +338,40 @@ cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* out, cudaGraph_t graph,
                                    const cudaMemcpy3DParms* params) {
   if (!params)
     FINISHED(cudaErrorInvalidValue);
-  auto work = [p = *params, caller = CALLER] { return copy_3d(p, caller); };
-  FINISHED(add(out, graph, needs, count, node_of(cudaGraphNodeTypeMemcpy, work)));
+  FINISHED(add(out, graph, needs, count, COPY_NODE(Returns::AT_ONCE, copy_3d(p, caller), p = *params)));
 }
 cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* out, cudaGraph_t graph,
                                      const cudaGraphNode_t* needs, size_t count, void* to,
                                      const void* from, size_t bytes, cudaMemcpyKind kind) {
-  auto work = [=, caller = CALLER] { return copy(to, from, bytes, kind, caller); };
-  FINISHED(add(out, graph, needs, count, node_of(cudaGraphNodeTypeMemcpy, work)));
+  FINISHED(add(out, graph, needs, count,
+               COPY_NODE(Returns::AT_ONCE, copy(to, from, bytes, kind, caller))));
 }
 cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* out, cudaGraph_t graph,
                                    const cudaGraphNode_t* needs, size_t count,
                                    const cudaMemsetParams* params) {
   if (!params)
     FINISHED(cudaErrorInvalidValue);
-  FINISHED(add(out, graph, needs, count, node_of(cudaGraphNodeTypeMemset, memset_of(*params))));
+  FINISHED(add(out, graph, needs, count, FILL_NODE(Returns::AT_ONCE, work(), work = memset_of(*params))));
 }
 cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* out, cudaGraph_t graph,
                                  const cudaGraphNode_t* needs, size_t count,
                                  const cudaHostNodeParams* params) {
   if (!params || !params->fn)
     FINISHED(cudaErrorInvalidValue);
-  auto work = [p = *params] { return p.fn(p.userData), cudaSuccess; };
-  FINISHED(add(out, graph, needs, count, node_of(cudaGraphNodeTypeHost, work)));
+  FINISHED(add(out, graph, needs, count,
+               NODE_OF(cudaGraphNodeTypeHost, What::HOST_FUNCTION, Returns::AT_ONCE,
+                       (p.fn(p.userData), cudaSuccess), p = *params)));
 }
 cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* out, cudaGraph_t graph,
                                   const cudaGraphNode_t* needs, size_t count) {
-  FINISHED(add(out, graph, needs, count, node_of(cudaGraphNodeTypeEmpty, nullptr)));
+  FINISHED(add(out, graph, needs, count, node_of(cudaGraphNodeTypeEmpty, {}, nullptr)));
 }
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* out, cudaGraph_t graph,
                                        const cudaGraphNode_t* needs, size_t count,
                                        cudaGraph_t child) {
   if (!child)
     FINISHED(cudaErrorInvalidValue);
-  CUgraphNode_st node = node_of(cudaGraphNodeTypeGraph, nullptr);
+  CUgraphNode_st node = node_of(cudaGraphNodeTypeGraph, {}, nullptr);
   node.child = std::make_shared<CUgraph_st>();
   std::unordered_map<CUgraphNode_st*, CUgraphNode_st*> copies;
   copy_nodes(*child, *node.child, copies);
@@ -350,19 +380,22 @@ cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* out, cudaGraph_t graph,
 cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t* out, cudaGraph_t graph,
                                         const cudaGraphNode_t* needs, size_t count,
                                         cudaEvent_t event) {
-  auto work = [=] { return record_event(event), cudaSuccess; };
-  FINISHED(add(out, graph, needs, count, node_of(cudaGraphNodeTypeEventRecord, work)));
+  auto work = [=] { return record_event(event, operation()->before), cudaSuccess; };
+  FINISHED(add(out, graph, needs, count, node_of(cudaGraphNodeTypeEventRecord, {}, work)));
 }
 cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t* out, cudaGraph_t graph,
-                                      const cudaGraphNode_t* needs, size_t count, cudaEvent_t) {
-  FINISHED(add(out, graph, needs, count, node_of(cudaGraphNodeTypeWaitEvent, nullptr)));
+                                      const cudaGraphNode_t* needs, size_t count,
+                                      cudaEvent_t event) {
+  auto work = [=] { return operation()->goes_on_behind(event->order), cudaSuccess; };
+  FINISHED(add(out, graph, needs, count, node_of(cudaGraphNodeTypeWaitEvent, {}, work)));
 }
 cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* out, cudaGraph_t graph,
                                      const cudaGraphNode_t* needs, size_t count,
                                      cudaMemAllocNodeParams* params) {
   if (!params)
     FINISHED(cudaErrorInvalidValue);
-  CUgraphNode_st node = node_of(cudaGraphNodeTypeMemAlloc, nullptr);
+  CUgraphNode_st node =
+      NODE_OF(cudaGraphNodeTypeMemAlloc, What::ALLOCATION, Returns::AT_ONCE, cudaSuccess);
   if (cudaError_t error = allocate(&params->dptr, params->bytesize, Kind::DEVICE, CALLER, true))
     FINISHED(error);
   if (cudaError_t error = keep_for_graph(params->dptr))
@@ -376,9 +409,9 @@ cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* out, cudaGraph_t graph,
   auto found = allocation_of(reinterpret_cast<uint64_t>(pointer));
   if (found == process().allocations.end())
     FINISHED(cudaErrorInvalidValue);
-  CUgraphNode_st node = node_of(cudaGraphNodeTypeMemFree, nullptr);
+  CUgraphNode_st node = NODE_OF(cudaGraphNodeTypeMemFree, What::FREE, Returns::AT_ONCE,
+                                unwrite(pointer, bytes), bytes = found->second.bytes);
   node.memory = pointer;
-  node.work = [=, bytes = found->second.bytes] { return unwrite(pointer, bytes); };
   FINISHED(add(out, graph, needs, count, std::move(node)));
 }
 cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from,
@@ -447,7 +480,8 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   if (!exec)
     FINISHED(cudaErrorInvalidValue);
-  FINISHED(enqueue(stream, cudaGraphNodeTypeGraph, [=] { return run(exec->order); }));
+  FINISHED(enqueue(stream, node_of(cudaGraphNodeTypeGraph, {What::OTHER, callers_of(CALLER)},
+                                   [=] { return run(exec); })));
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   delete exec;
@@ -472,6 +506,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
     old[i]->work = graph->nodes[i]->work;
     old[i]->kernel = graph->nodes[i]->kernel;
     old[i]->child = graph->nodes[i]->child;
+    old[i]->doing = graph->nodes[i]->doing;
     exec->copies[graph->nodes[i].get()] = old[i].get();
   }
   FINISHED(cudaSuccess);

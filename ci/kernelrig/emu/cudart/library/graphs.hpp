@@ -1,7 +1,7 @@
 // What streams do: at once, or kept as a node of a graph while the stream is being captured.
 #pragma once
 
-#include "runtime.hpp"
+#include "order.hpp"
 
 #include <functional>
 #include <memory>
@@ -17,6 +17,7 @@ struct CUgraphNode_st {
   cudaKernelNodeParams kernel{};
   std::shared_ptr<CUgraph_st> child;
   void* memory = nullptr;  // that the node allocates or frees
+  cudart::Doing doing{};
 };
 
 struct CUgraph_st {
@@ -43,6 +44,7 @@ struct CUstream_st {
   int priority = 0;
   cudart::Capture* capture = nullptr;
   std::vector<cudaGraphNode_t> last;  // of the capture: what the next node of this stream needs
+  cudart::Line line{};
 };
 
 struct CUevent_st {
@@ -50,6 +52,7 @@ struct CUevent_st {
   bool recorded = false;
   cudart::Capture* capture = nullptr;
   std::vector<cudaGraphNode_t> last;
+  cudart::Clock order{};  // what is complete when it is
 };
 
 namespace cudart {
@@ -57,15 +60,36 @@ namespace cudart {
 bool is_stream(cudaStream_t stream);
 // The stream's state; null for the default stream, which is never captured.
 CUstream_st* stream_of(cudaStream_t stream);
+Line& line_of(cudaStream_t stream);
 
 // Does the work, or keeps it if `stream` is being captured.
 cudaError_t enqueue(cudaStream_t stream, CUgraphNode_st node);
-inline cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
+inline CUgraphNode_st node_of(cudaGraphNodeType type, const Doing& doing, Work work) {
   CUgraphNode_st node;
   node.type = type;
+  node.doing = doing;
   node.work = std::move(work);
-  return enqueue(stream, std::move(node));
+  return node;
 }
+
+// Nodes of work that the call at CALLER asks for, which returns as `returns` says; what follows the
+// work is captured besides.
+#define NODE_OF(type, what, returns, work, ...)                                                    \
+  node_of(type, Doing{what, callers_of(CALLER), returns},                                          \
+          [=, caller = CALLER __VA_OPT__(, ) __VA_ARGS__]() -> cudaError_t {                       \
+            (void)caller;                                                                          \
+            return work;                                                                           \
+          })
+#define COPY_NODE(returns, work, ...)                                                              \
+  NODE_OF(cudaGraphNodeTypeMemcpy, What::COPY, returns, work, __VA_ARGS__)
+#define FILL_NODE(returns, work, ...)                                                              \
+  NODE_OF(cudaGraphNodeTypeMemset, What::FILL, returns, work, __VA_ARGS__)
+#define COPIED(stream, ...) enqueue(stream, COPY_NODE(Returns::AT_ONCE, __VA_ARGS__))
+#define COPIED_NOW(...) enqueue(nullptr, COPY_NODE(Returns::AFTER_COPY, __VA_ARGS__))
+#define FILLED(stream, ...) enqueue(stream, FILL_NODE(Returns::AT_ONCE, __VA_ARGS__))
+#define FILLED_NOW(...) enqueue(nullptr, FILL_NODE(Returns::AFTER_FILL, __VA_ARGS__))
+
+void record_event(cudaEvent_t event, const Clock& clock);
 
 // The error of a call that may not be made while some stream is captured, which ends that capture.
 cudaError_t unsafe_in_capture();

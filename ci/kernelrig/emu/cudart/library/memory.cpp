@@ -1,4 +1,4 @@
-// Memory: allocations, copies, fills, symbols.
+// Memory: allocations, pinned pages, symbols.
 
 #include "arrays.hpp"
 #include "graphs.hpp"
@@ -50,6 +50,7 @@ cudaError_t allocate(void** out, uint64_t bytes, Kind kind, const void* caller, 
     return made.error;
   auto address = unpacked<uint64_t>(made.data);
   adopt(address, bytes, kind);
+  made_new(address, bytes);
   *out = reinterpret_cast<void*>(address);
   return cudaSuccess;
 }
@@ -79,7 +80,7 @@ cudaError_t pin(void* pointer, size_t bytes, const void* caller) {
   return cudaSuccess;
 }
 
-cudaError_t unpin(void* pointer) {
+cudaError_t unpin(void* pointer, const void* caller) {
   Process& p = process();
   std::lock_guard held(p.lock);
   auto found = std::find_if(p.pinned.begin(), p.pinned.end(), [&](auto& one) {
@@ -95,10 +96,10 @@ cudaError_t unpin(void* pointer) {
     return cudaErrorOperatingSystem;
   memcpy(pages, made, one.bytes);
   p.pinned.erase(found);
-  return release(made, true);
+  return release(made, true, caller, Frees::USUALLY_WAITING);
 }
 
-cudaError_t release(void* pointer, bool host) {
+cudaError_t release(void* pointer, bool host, const void* caller, Frees how) {
   Process& p = process();
   std::lock_guard held(p.lock);
   auto address = reinterpret_cast<uint64_t>(pointer);
@@ -108,6 +109,8 @@ cudaError_t release(void* pointer, bool host) {
   if (found == p.allocations.end() || (found->second.kind == Kind::HOST) != host ||
       found->second.kind >= Kind::VARIABLE)
     return cudaErrorInvalidValue;
+  how = how == Frees::WAITING && found->second.of_stream ? Frees::AT_ONCE : how;
+  freed(address, found->second.bytes, how, callers_of(caller));
   if (found->second.of_graph)
     return unwrite(pointer, found->second.bytes);
   uint64_t pages = (found->second.bytes + PAGE - 1) / PAGE * PAGE;
@@ -115,102 +118,6 @@ cudaError_t release(void* pointer, bool host) {
     mprotect(pointer, pages, PROT_NONE);
   p.allocations.erase(found);
   return ask(Request::FREE, packed(address)).error;
-}
-
-namespace {
-
-// Where the process reaches `pointer`, which a call names with `bytes` bytes.
-struct Place {
-  uint8_t* bytes = nullptr;
-  uint8_t* marks = nullptr;  // of memory that kernels can reach
-  bool device = false;       // that only kernels can reach
-  cudaError_t error = cudaSuccess;
-};
-
-Place place_of(const void* pointer, size_t bytes) {
-  auto address = reinterpret_cast<uint64_t>(pointer);
-  if (!is_device_address(address))
-    return {static_cast<uint8_t*>(const_cast<void*>(pointer))};
-  auto found = allocation_of(address);
-  if (found == process().allocations.end() || bytes > found->second.bytes - (address - found->first))
-    return {nullptr, nullptr, true, cudaErrorInvalidValue};
-  uint64_t offset = address - DEVICE_BASE;
-  Kind kind = found->second.kind;
-  return {process().view + offset, process().marks + offset,
-          kind != Kind::MANAGED && kind != Kind::HOST};
-}
-
-}  // namespace
-
-cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                 const void* caller) {
-  Process& p = process();
-  std::lock_guard held(p.lock);
-  if (p.sticky)
-    return p.sticky;
-  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
-    return cudaErrorInvalidMemcpyDirection;
-  if (!bytes)
-    return cudaSuccess;
-  if (!to || !from)
-    return cudaErrorInvalidValue;
-  Place target = place_of(to, bytes), source = place_of(from, bytes);
-  if (target.error || source.error)
-    return cudaErrorInvalidValue;
-  bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-  bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  if (kind != cudaMemcpyDefault) {
-    // Memory of one side alone must be named as such; managed and pinned memory is of both.
-    bool wrong = (to_device && !target.marks) || (from_device && !source.marks) ||
-                 (!to_device && target.device) || (!from_device && source.device);
-    if (wrong)
-      return cudaErrorInvalidValue;
-  }
-  memmove(target.bytes, source.bytes, bytes);
-  if (target.marks) {
-    if (source.device)
-      memmove(target.marks, source.marks, bytes);
-    else
-      memset(target.marks, 1, bytes);
-  } else if (source.marks) {
-    if (auto first = static_cast<uint8_t*>(memchr(source.marks, 0, bytes))) {
-      uint64_t unwritten = 0;
-      for (size_t i = first - source.marks; i < bytes; i++)
-        unwritten += !source.marks[i];
-      Note note{Noted::UNWRITTEN_COPY, 0, reinterpret_cast<uint64_t>(from) + (first - source.marks),
-                unwritten, callers_of(caller)};
-      ask(Request::NOTE, packed(note) + "cudaMemcpy");
-    }
-  }
-  return cudaSuccess;
-}
-
-// Copies rows of rows.
-cudaError_t copy_3d(const cudaMemcpy3DParms& how, const void* caller) {
-  if (how.srcArray || how.dstArray)
-    return copy_arrays(how, caller);
-  const cudaPitchedPtr &from = how.srcPtr, &to = how.dstPtr;
-  const cudaPos &first = how.srcPos, &place = how.dstPos;
-  if (how.extent.width > from.pitch || how.extent.width > to.pitch)
-    return cudaErrorInvalidPitchValue;
-  for (size_t z = 0; z < how.extent.depth; z++)
-    for (size_t y = 0; y < how.extent.height; y++) {
-      size_t source = ((first.z + z) * from.ysize + first.y + y) * from.pitch + first.x;
-      size_t target = ((place.z + z) * to.ysize + place.y + y) * to.pitch + place.x;
-      if (cudaError_t error = copy(static_cast<char*>(to.ptr) + target,
-                                   static_cast<const char*>(from.ptr) + source, how.extent.width,
-                                   how.kind, caller))
-        return error;
-    }
-  return cudaSuccess;
-}
-
-cudaError_t unwrite(void* at, size_t bytes) {
-  std::lock_guard held(process().lock);
-  Place place = place_of(at, bytes);
-  if (place.marks)
-    memset(place.marks, 0, bytes);
-  return place.error;
 }
 
 // What a node allocates is freed by whoever frees it, and is there again at the next launch.
@@ -225,95 +132,29 @@ cudaError_t keep_for_graph(void* at) {
 
 namespace {
 
-template <class T> cudaError_t fill_elements(uint64_t to, T value, size_t count) {
-  std::lock_guard held(process().lock);
-  if (cudaError_t error = fill(reinterpret_cast<void*>(to), 0, count * sizeof(T)))
-    return error;
-  auto* at = process().view + (to - DEVICE_BASE);
-  for (size_t i = 0; i < count; i++)
-    memcpy(at + i * sizeof(T), &value, sizeof(T));
-  return cudaSuccess;
-}
-
-}  // namespace
-
-cudaError_t fill_halves(uint64_t to, uint16_t value, size_t count) {
-  return fill_elements(to, value, count);
-}
-cudaError_t fill_words(uint64_t to, uint32_t value, size_t count) {
-  return fill_elements(to, value, count);
-}
-
-cudaError_t fill(void* to, int value, size_t bytes) {
-  Process& p = process();
-  std::lock_guard held(p.lock);
-  if (p.sticky)
-    return p.sticky;
-  if (!bytes)
-    return cudaSuccess;
-  Place target = place_of(to, bytes);
-  if (target.error || !target.marks)
-    return cudaErrorInvalidValue;
-  memset(target.bytes, value, bytes);
-  memset(target.marks, 1, bytes);
-  return cudaSuccess;
-}
-
-namespace {
-
-cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                      size_t rows, cudaMemcpyKind kind, const void* caller) {
-  if (width > to_pitch || width > from_pitch)
-    return cudaErrorInvalidPitchValue;
-  for (size_t row = 0; row < rows; row++) {
-    cudaError_t error = copy(static_cast<char*>(to) + row * to_pitch,
-                             static_cast<const char*>(from) + row * from_pitch, width, kind, caller);
-    if (error)
-      return error;
-  }
-  return cudaSuccess;
-}
-
-// Copies to or from a device variable, `offset` bytes into it.
-cudaError_t copy_symbol(const void* symbol, void* host, const void* source, size_t bytes,
-                        size_t offset, cudaMemcpyKind kind, const void* caller) {
-  auto* found = variable_of(symbol);
-  if (!found)
-    return cudaErrorInvalidSymbol;
-  if (offset + bytes > found->second.bytes || offset + bytes < offset)
-    return cudaErrorInvalidValue;
-  auto place = reinterpret_cast<char*>(found->first) + offset;
-  return host ? copy(host, place, bytes, kind, caller) : copy(place, source, bytes, kind, caller);
-}
-
 // An allocation of a stream; of a captured one its bytes are new at each launch of the graph.
 cudaError_t allocate_in(cudaStream_t stream, void** out, size_t bytes, const void* caller) {
   if (!is_stream(stream))
     return cudaErrorInvalidResourceHandle;
   if (cudaError_t error = allocate(out, bytes, Kind::DEVICE, caller, true))
     return error;
-  CUstream_st* one = stream_of(stream);
-  if (!one || !one->capture)
+  if (!*out)
     return cudaSuccess;
-  if (cudaError_t error = *out ? keep_for_graph(*out) : cudaSuccess)
-    return error;
-  return enqueue(stream, cudaGraphNodeTypeMemAlloc, [at = *out, bytes] { return unwrite(at, bytes); });
-}
-
-cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t rows) {
-  for (size_t row = 0; row < rows; row++)
-    if (cudaError_t error = fill(static_cast<char*>(to) + row * pitch, value, width))
-      return error;
-  return cudaSuccess;
-}
-
-cudaError_t fill_slices(cudaPitchedPtr to, int value, cudaExtent extent) {
-  for (size_t z = 0; z < extent.depth; z++) {
-    auto at = static_cast<char*>(to.ptr) + z * to.pitch * to.ysize;
-    if (cudaError_t error = fill_rows(at, to.pitch, value, extent.width, extent.height))
-      return error;
+  CUstream_st* one = stream_of(stream);
+  const Doing doing{What::ALLOCATION, callers_of(caller)};
+  auto begins = [start = reinterpret_cast<uint64_t>(*out), bytes] {
+    operation()->accessed(start, start + bytes, WRITE);
+    return cudaSuccess;
+  };
+  if (!one || !one->capture) {
+    std::lock_guard held(process().lock);
+    allocation_of(reinterpret_cast<uint64_t>(*out))->second.of_stream = true;
+    return enqueue(stream, node_of(cudaGraphNodeTypeMemAlloc, doing, begins));
   }
-  return cudaSuccess;
+  if (cudaError_t error = keep_for_graph(*out))
+    return error;
+  return enqueue(stream, node_of(cudaGraphNodeTypeMemAlloc, doing,
+                                 [at = *out, bytes] { return unwrite(at, bytes); }));
 }
 
 }  // namespace
@@ -321,12 +162,6 @@ cudaError_t fill_slices(cudaPitchedPtr to, int value, cudaExtent extent) {
 
 using namespace cudart;
 #define CALLER __builtin_return_address(0)
-// Work of a stream; `caller` is the program's call, and what follows is captured besides.
-#define COPIED(stream, work, ...)                                                                  \
-  enqueue(stream, cudaGraphNodeTypeMemcpy,                                                         \
-          [=, caller = CALLER __VA_OPT__(, ) __VA_ARGS__]() -> cudaError_t { return work; })
-#define FILLED(stream, work)                                                                       \
-  enqueue(stream, cudaGraphNodeTypeMemset, [=]() -> cudaError_t { return work; })
 
 extern "C" {
 
@@ -372,24 +207,27 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr* out, cudaExtent extent) {
 cudaError_t cudaFree(void* pointer) {
   if (cudaError_t error = pointer ? unsafe_in_capture() : cudaSuccess)
     FINISHED(error);
-  FINISHED(release(pointer, false));
+  FINISHED(release(pointer, false, CALLER));
 }
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   CUstream_st* one = is_stream(stream) ? stream_of(stream) : nullptr;
   if (!one || !one->capture)
-    FINISHED(is_stream(stream) ? release(pointer, false) : cudaErrorInvalidResourceHandle);
+    FINISHED(enqueue(stream, NODE_OF(cudaGraphNodeTypeMemFree, What::FREE, Returns::AT_ONCE,
+                                     release(pointer, false, caller))));
   auto found = allocation_of(reinterpret_cast<uint64_t>(pointer));
   if (found == process().allocations.end())
     FINISHED(cudaErrorInvalidValue);
-  auto work = [=, bytes = found->second.bytes] { return unwrite(pointer, bytes); };
-  FINISHED(enqueue(stream, cudaGraphNodeTypeMemFree, work));
+  FINISHED(enqueue(stream, NODE_OF(cudaGraphNodeTypeMemFree, What::FREE, Returns::AT_ONCE,
+                                   unwrite(pointer, bytes), bytes = found->second.bytes)));
 }
-cudaError_t cudaFreeHost(void* pointer) { FINISHED(release(pointer, true)); }
+cudaError_t cudaFreeHost(void* pointer) {
+  FINISHED(release(pointer, true, CALLER, Frees::USUALLY_WAITING));
+}
 
 cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned) {
   FINISHED(pin(pointer, bytes, CALLER));
 }
-cudaError_t cudaHostUnregister(void* pointer) { FINISHED(unpin(pointer)); }
+cudaError_t cudaHostUnregister(void* pointer) { FINISHED(unpin(pointer, CALLER)); }
 cudaError_t cudaHostGetFlags(unsigned* flags, void* pointer) {
   std::lock_guard held(process().lock);
   auto found = allocation_of(reinterpret_cast<uint64_t>(pointer));
@@ -416,81 +254,6 @@ cudaError_t cudaHostGetDevicePointer(void** out, void* host, unsigned) {
   FINISHED(cudaSuccess);
 }
 
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-  FINISHED(COPIED(nullptr, copy(to, from, bytes, kind, caller)));
-}
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t stream) {
-  FINISHED(COPIED(stream, copy(to, from, bytes, kind, caller)));
-}
-cudaError_t cudaMemcpyPeer(void* to, int device, const void* from, int other, size_t bytes) {
-  if (device || other)
-    FINISHED(cudaErrorInvalidDevice);
-  FINISHED(COPIED(nullptr, copy(to, from, bytes, cudaMemcpyDefault, caller)));
-}
-cudaError_t cudaMemcpyPeerAsync(void* to, int device, const void* from, int other, size_t bytes,
-                                cudaStream_t stream) {
-  if (device || other)
-    FINISHED(cudaErrorInvalidDevice);
-  FINISHED(COPIED(stream, copy(to, from, bytes, cudaMemcpyDefault, caller)));
-}
-cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* how) {
-  if (!how)
-    FINISHED(cudaErrorInvalidValue);
-  FINISHED(COPIED(nullptr, copy_3d(all, caller), all = *how));
-}
-cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* how, cudaStream_t stream) {
-  if (!how)
-    FINISHED(cudaErrorInvalidValue);
-  FINISHED(COPIED(stream, copy_3d(all, caller), all = *how));
-}
-cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
-                         size_t width, size_t rows, cudaMemcpyKind kind) {
-  FINISHED(COPIED(nullptr,
-                  copy_rows(to, to_pitch, from, from_pitch, width, rows, kind, caller)));
-}
-cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
-                              size_t width, size_t rows, cudaMemcpyKind kind,
-                              cudaStream_t stream) {
-  FINISHED(COPIED(stream, copy_rows(to, to_pitch, from, from_pitch, width, rows, kind, caller)));
-}
-cudaError_t cudaMemset(void* to, int value, size_t bytes) {
-  FINISHED(FILLED(nullptr, fill(to, value, bytes)));
-}
-cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
-  FINISHED(FILLED(stream, fill(to, value, bytes)));
-}
-cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t rows) {
-  FINISHED(FILLED(nullptr, fill_rows(to, pitch, value, width, rows)));
-}
-cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t rows,
-                              cudaStream_t stream) {
-  FINISHED(FILLED(stream, fill_rows(to, pitch, value, width, rows)));
-}
-cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) {
-  FINISHED(FILLED(nullptr, fill_slices(to, value, extent)));
-}
-cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent,
-                              cudaStream_t stream) {
-  FINISHED(FILLED(stream, fill_slices(to, value, extent)));
-}
-
-cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
-                               cudaMemcpyKind kind) {
-  FINISHED(COPIED(nullptr, copy_symbol(symbol, nullptr, from, bytes, offset, kind, caller)));
-}
-cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes,
-                                    size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
-  FINISHED(COPIED(stream, copy_symbol(symbol, nullptr, from, bytes, offset, kind, caller)));
-}
-cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset,
-                                 cudaMemcpyKind kind) {
-  FINISHED(COPIED(nullptr, copy_symbol(symbol, to, nullptr, bytes, offset, kind, caller)));
-}
-cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
-                                      cudaMemcpyKind kind, cudaStream_t) {
-  FINISHED(COPIED(nullptr, copy_symbol(symbol, to, nullptr, bytes, offset, kind, caller)));
-}
 cudaError_t cudaGetSymbolAddress(void** out, const void* symbol) {
   auto* found = variable_of(symbol);
   if (!found)

@@ -181,12 +181,20 @@ cudaError_t prepare(Kernel& kernel, const Geometry& geometry, const void* caller
 
 cudaError_t emulate(const Launch& asked, const std::string& arguments, cudaEvent_t event) {
   Answer ran = ask(Request::LAUNCH, packed(asked) + arguments);
-  size_t printed = std::min<size_t>(unpacked<uint32_t>(ran.data), ran.data.size() - 4);
-  fwrite(ran.data.data() + 4, 1, printed, stdout);
-  fwrite(ran.data.data() + 4 + printed, 1, ran.data.size() - 4 - printed, stderr);
+  auto went = unpacked<Launched>(ran.data);
+  Operation& now = *operation();
+  now.is_launch(went.number);
+  for (uint32_t i = 0; i < went.ranges; i++) {
+    auto one = unpacked<AccessedRange>(ran.data, sizeof went + i * sizeof(AccessedRange));
+    now.accessed(DEVICE_BASE + one.start, DEVICE_BASE + one.end, uint8_t(one.use));
+  }
+  size_t text = std::min(sizeof went + went.ranges * sizeof(AccessedRange), ran.data.size());
+  size_t printed = std::min<size_t>(went.printed, ran.data.size() - text);
+  fwrite(ran.data.data() + text, 1, printed, stdout);
+  fwrite(ran.data.data() + text + printed, 1, ran.data.size() - text - printed, stderr);
   process().failing = ran.error;
-  if (event)
-    record_event(event);
+  if (event)  // that the kernel has begun, or lets others begin
+    record_event(event, now.before);
   return cudaSuccess;
 }
 
@@ -244,6 +252,9 @@ cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const 
   node.type = cudaGraphNodeTypeKernel;
   node.kernel = {const_cast<Kernel*>(&kernel), geometry.grid, geometry.block,
                  unsigned(geometry.shared), nullptr, nullptr};
+  const uint32_t dependencies = kernel.facts.dependencies;
+  node.doing = {What::KERNEL, asked.callers, Returns::AT_ONCE, geometry.programmatic,
+                bool(dependencies & WAITS_FOR_GRIDS), bool(dependencies & LETS_GRIDS_BEGIN)};
   node.work = [=, event = geometry.event] { return emulate(asked, arguments, event); };
   cudaError_t error = enqueue(geometry.stream, std::move(node));
   return error ? refused(kernel.name, error, "its stream takes none") : error;

@@ -8,7 +8,8 @@
 // launch returns when it has been emulated. `Request` and the layout of messages are those of
 // cudart/messages.py.
 //
-// Everything here happens in the order of the calls: streams and events order nothing more.
+// Everything here happens in the order of the calls. What streams, events and graphs leave without an
+// order is found by vector clocks (order.hpp).
 #pragma once
 
 #include <cstdarg>
@@ -43,10 +44,11 @@ enum class Request : uint32_t {
   VARIABLE,   // module, name, managed -> address, bytes
   ALLOCATE,   // bytes, kind, callers -> address
   FREE,       // address
-  LAUNCH,     // Launch, then the parameters -> what goes to stdout, its size before it, and stderr
+  LAUNCH,     // Launch, then the parameters -> Launched, its ranges, what goes to stdout and stderr
   NOTE,       // Note, then a text: something for the report
   TENSOR_MAP, // TensorMap -> 128 bytes
   LINKED,     // number of a module or ~0 for a new one, a fat binary that is linked to it -> number
+  RACE,       // Race: two pieces of work that nothing orders
 };
 
 // What an allocation is; the numbers of cudart/device_memory.py. HEAP: how large malloc's is to be.
@@ -61,6 +63,7 @@ enum class Noted : uint32_t {
   REFUSED_LAUNCH,  // nothing ran: an error of the run unless the program reads the code
   ERROR_READ,      // the program read the code of what failed
   UNSUPPORTED,     // the run ends: what is asked for cannot be emulated
+  ORDER_NOT_JUDGED,  // of streams, in part: a text says why
 };
 
 #pragma pack(push, 1)
@@ -85,6 +88,7 @@ struct FunctionFacts {
   int32_t required_block[3]; // .reqntid, 0 without
   int32_t required_cluster[3];
   int32_t ptx_version, binary_version;
+  uint32_t dependencies;  // WAITS_FOR_GRIDS, LETS_GRIDS_BEGIN
   uint32_t param_bytes;
   uint32_t params;
 };
@@ -92,12 +96,45 @@ struct FunctionFacts {
 // A launch may begin while the one before it in its stream still runs (programmatic serialisation).
 constexpr uint32_t COOPERATIVE = 1, BESIDE_THE_ONE_BEFORE = 2;
 
+// griddepcontrol of a kernel: .wait, .launch_dependents.
+constexpr uint32_t WAITS_FOR_GRIDS = 1, LETS_GRIDS_BEGIN = 2;
+
 struct Launch {
   uint32_t function;
   uint32_t grid[3], block[3], cluster[3];
   uint32_t dynamic_shared_bytes;
   uint32_t flags;  // COOPERATIVE, BESIDE_THE_ONE_BEFORE
   Callers callers;
+};
+
+// How a launch went: `ranges` of AccessedRange follow, then `printed` bytes for stdout.
+struct Launched {
+  uint32_t number, ranges, printed;
+};
+
+// Flat bytes of device memory that a launch accessed; `use` as in accesses.hpp.
+struct AccessedRange {
+  uint64_t start, end, use;
+};
+
+// A piece of work as messages name it.
+enum class What : uint32_t { KERNEL, COPY, FILL, ALLOCATION, FREE, HOST_FUNCTION, HOST_ACCESS, OTHER };
+struct Described {
+  What what;
+  uint32_t launch;  // of a kernel: its number
+  uint32_t graph;   // the number of the launch of a graph that it is a node of, 0 for none
+  uint64_t stream;  // its number, in the order in which they were made
+  Callers stream_made, callers;
+};
+constexpr uint64_t DEFAULT_STREAM = 0, THREAD_STREAM = ~1ull, HOST_THREAD = ~0ull;
+
+// `usual`: drivers usually order them, and no rule says so. `strong`: both are kernels that access
+// other bytes by strong operations, by which they may order themselves.
+struct Race {
+  Described first, second;
+  uint32_t first_use, second_use;
+  uint64_t address, bytes;
+  uint32_t usual, strong;
 };
 
 struct Note {
@@ -142,6 +179,7 @@ struct Allocation {
   Kind kind;
   bool of_graph = false;  // each launch of a graph has it anew, at this address
   uint64_t id = 0;        // no other allocation of the process has it
+  bool of_stream = false;  // cudaMallocAsync: to free it waits for nothing
 };
 
 // Pages of the host's that are those of an allocation at `device`; `pointer` is what was registered.
@@ -153,6 +191,10 @@ struct Answer {
   cudaError_t error;
   std::string data;
 };
+
+// What a call that frees memory waits for: all that goes on, or usually that, or nothing; UNJUDGED
+// is memory of ours.
+enum class Frees { WAITING, USUALLY_WAITING, AT_ONCE, UNJUDGED };
 
 // Sends a request and waits for its answer; the process ends where nobody answers any more.
 Answer ask(Request request, const std::string& body);
@@ -225,9 +267,9 @@ void adopt(uint64_t address, uint64_t bytes, Kind kind);
 // `captured`: while a stream is captured too, where CUDA makes a node of it.
 cudaError_t allocate(void** out, uint64_t bytes, Kind kind, const void* caller,
                      bool captured = false);
-cudaError_t release(void* pointer, bool host);
+cudaError_t release(void* pointer, bool host, const void* caller, Frees how = Frees::WAITING);
 cudaError_t pin(void* pointer, size_t bytes, const void* caller);
-cudaError_t unpin(void* pointer);
+cudaError_t unpin(void* pointer, const void* caller);
 
 // Copies between any two places; `kind` is checked against them.
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, const void* caller);
@@ -263,8 +305,6 @@ cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const 
                    const std::string* buffer = nullptr);
 void take_attributes(Geometry& geometry, const cudaLaunchAttribute* attributes, unsigned count,
                      const void* caller);
-
-void record_event(cudaEvent_t event);
 
 // A module that is loaded as the program runs, and kernels and variables of it.
 cudaError_t load_module(const void* image, uint32_t* out);

@@ -1,5 +1,5 @@
-// Streams and events. Every call has done its work when it returns, so they order nothing; what can
-// be wrong with them, a handle that is none, is still an error. Elapsed times are never numbers.
+// Streams and events. Every call has done its work when it returns; what they order, and what they do
+// not, is kept as clocks (order.hpp). Elapsed times are never numbers.
 
 #include "graphs.hpp"
 
@@ -41,11 +41,30 @@ cudaError_t of_event(cudaEvent_t event) {
   return event->capture ? cudaErrorCapturedEvent : cudaSuccess;
 }
 
-cudaError_t make_stream(cudaStream_t* out, unsigned flags, int priority) {
+cudaError_t host_waits_for_stream(cudaStream_t stream) {
+  std::lock_guard held(process().lock);
+  cudaError_t error = of_stream(stream);
+  if (!error)
+    host_waits_for(moment_of(line_of(stream)));
+  return error;
+}
+
+cudaError_t host_waits_for_event(cudaEvent_t event) {
+  std::lock_guard held(process().lock);
+  cudaError_t error = of_event(event);
+  if (!error)
+    host_waits_for(event->order);
+  return error;
+}
+
+cudaError_t make_stream(cudaStream_t* out, unsigned flags, int priority, const void* caller) {
   if (!out || flags > cudaStreamNonBlocking)
     return cudaErrorInvalidValue;
   std::lock_guard held(process().lock);
-  *out = new CUstream_st{flags, priority, nullptr, {}};
+  *out = new CUstream_st{flags, priority};
+  (*out)->line.number = next_line();
+  (*out)->line.made = callers_of(caller);
+  (*out)->line.blocking = !(flags & cudaStreamNonBlocking);
   handles().streams.insert(*out);
   return cudaSuccess;
 }
@@ -54,7 +73,7 @@ cudaError_t make_event(cudaEvent_t* out, unsigned flags) {
   if (!out || flags > 7)
     return cudaErrorInvalidValue;
   std::lock_guard held(process().lock);
-  *out = new CUevent_st{flags, false, nullptr, {}};
+  *out = new CUevent_st{flags};
   handles().events.insert(*out);
   return cudaSuccess;
 }
@@ -62,12 +81,15 @@ cudaError_t make_event(cudaEvent_t* out, unsigned flags) {
 cudaError_t record(cudaEvent_t event, cudaStream_t stream) {
   if (!is_event(event) || !is_stream(stream))
     return cudaErrorInvalidResourceHandle;
+  std::lock_guard held(process().lock);
   CUstream_st* one = stream_of(stream);
   event->capture = one ? one->capture : nullptr;
   event->recorded = !event->capture;
   event->last.clear();
   if (event->capture)
     event->last = one->last;
+  else
+    event->order = moment_of(line_of(stream));
   return cudaSuccess;
 }
 
@@ -79,6 +101,8 @@ cudaError_t wait(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   CUstream_st* one = stream_of(stream);
   if (!event->capture) {
     bool isolated = one && one->capture && event->recorded && !(flags & cudaEventWaitExternal);
+    if (!isolated && event->recorded && !(one && one->capture))
+      waits_for(line_of(stream), event->order);
     return isolated ? cudaErrorStreamCaptureIsolation : cudaSuccess;
   }
   if (!one)
@@ -99,6 +123,7 @@ cudaError_t elapsed(float* ms, cudaEvent_t first, cudaEvent_t last) {
   if (!ms || !is_event(first) || !is_event(last))
     return ms ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue;
   *ms = NAN;
+  host_waits_for(last->order);  // it is no success before
   bool timed = !((first->flags | last->flags) & cudaEventDisableTiming);
   return timed && first->recorded && last->recorded ? cudaSuccess : cudaErrorInvalidResourceHandle;
 }
@@ -112,36 +137,55 @@ bool is_stream(cudaStream_t stream) {
 }
 
 CUstream_st* stream_of(cudaStream_t stream) {
-  static thread_local CUstream_st of_thread;
+  static thread_local CUstream_st of_thread = [] {
+    CUstream_st made;
+    made.line.number = THREAD_STREAM;
+    return made;
+  }();
   auto number = reinterpret_cast<uintptr_t>(stream);
   return number == 2 ? &of_thread : number < 2 ? nullptr : stream;
 }
 
-void record_event(cudaEvent_t event) { record(event, nullptr); }
+Line& line_of(cudaStream_t stream) {
+  CUstream_st* one = stream_of(stream);
+  return one ? one->line : legacy_line();
+}
+
+void record_event(cudaEvent_t event, const Clock& clock) {
+  if (!is_event(event))
+    return;
+  event->capture = nullptr;
+  event->recorded = true;
+  event->order = clock;
+}
 
 }  // namespace cudart
 
 using namespace cudart;
+#define CALLER __builtin_return_address(0)
 
 extern "C" {
 
-cudaError_t cudaStreamCreate(cudaStream_t* out) { FINISHED(make_stream(out, 0, 0)); }
+cudaError_t cudaStreamCreate(cudaStream_t* out) { FINISHED(make_stream(out, 0, 0, CALLER)); }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags) {
-  FINISHED(make_stream(out, flags, 0));
+  FINISHED(make_stream(out, flags, 0, CALLER));
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int priority) {
-  FINISHED(make_stream(out, flags, priority));
+  FINISHED(make_stream(out, flags, priority, CALLER));
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   std::lock_guard held(process().lock);
   if (!handles().streams.erase(stream))
     FINISHED(cudaErrorInvalidResourceHandle);
   forget_captures(stream);
+  end_chain(stream->line.chain);
   delete stream;
   FINISHED(cudaSuccess);
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { FINISHED(of_stream(stream)); }
-cudaError_t cudaStreamQuery(cudaStream_t stream) { FINISHED(of_stream(stream)); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  FINISHED(host_waits_for_stream(stream));
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) { FINISHED(host_waits_for_stream(stream)); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   FINISHED(wait(stream, event, flags));
 }
@@ -158,13 +202,14 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   if (!function)
     FINISHED(cudaErrorInvalidValue);
-  FINISHED(enqueue(stream, cudaGraphNodeTypeHost, [=] { return function(data), cudaSuccess; }));
+  FINISHED(enqueue(stream, NODE_OF(cudaGraphNodeTypeHost, What::HOST_FUNCTION, Returns::AT_ONCE,
+                                   (function(data), cudaSuccess))));
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data,
                                   unsigned) {
   if (!function)
     FINISHED(cudaErrorInvalidValue);
-  if (cudaError_t error = of_stream(stream))
+  if (cudaError_t error = host_waits_for_stream(stream))
     FINISHED(error);
   function(stream, process().sticky, data);
   FINISHED(cudaSuccess);
@@ -187,12 +232,18 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
   FINISHED(record(event, stream));
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { FINISHED(of_event(event)); }
-cudaError_t cudaEventQuery(cudaEvent_t event) { FINISHED(of_event(event)); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { FINISHED(host_waits_for_event(event)); }
+cudaError_t cudaEventQuery(cudaEvent_t event) { FINISHED(host_waits_for_event(event)); }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t first, cudaEvent_t last) {
   FINISHED(elapsed(ms, first, last));
 }
-cudaError_t cudaDeviceSynchronize() { FINISHED(unsafe_in_capture()); }
+cudaError_t cudaDeviceSynchronize() {
+  std::lock_guard held(process().lock);
+  if (cudaError_t error = unsafe_in_capture())
+    FINISHED(error);
+  host_waits_for_all();
+  FINISHED(cudaSuccess);
+}
 
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* pointer, size_t, unsigned) {
   std::lock_guard held(process().lock);

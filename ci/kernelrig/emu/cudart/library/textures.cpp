@@ -104,7 +104,7 @@ cudaError_t destroy(unsigned long long object) {
   std::lock_guard held(process().lock);
   if (!objects().erase(object))
     return cudaErrorInvalidValue;
-  return release(reinterpret_cast<void*>(object), false);
+  return release(reinterpret_cast<void*>(object), false, nullptr, Frees::UNJUDGED);
 }
 
 const Object* object_of(unsigned long long object) {

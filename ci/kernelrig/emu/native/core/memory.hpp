@@ -91,13 +91,16 @@ struct Memory {
   const int32_t* arrays;
   races::Races* races;   // the race detector of the core
   Publication* publication;
+  // GlobalAccesses: by byte of global memory, and by instruction whether its operations reduce.
+  uint8_t* accesses;
+  const uint8_t* reductions;
   // An observer that is Python's alone hears of threads' accesses, or of fences and bar.warp.sync.
   int64_t python_listens;
   int64_t python_listens_to_fences;
   int64_t python_listens_to_barriers;  // of CTAs and clusters
 
   // Whether an observer hears of what operations read and write.
-  bool watches_operations() const { return counts || init || last_writer || races; }
+  bool watches_operations() const { return counts || init || last_writer || races || accesses; }
 
   // What Python's randrange(n) draws. Null: it does not draw here.
   int64_t (*draw)(Context&, int64_t n);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "observe/global_accesses.hpp"
 #include "observe/publication.hpp"
 #include "observe/races.hpp"
 
@@ -252,6 +253,8 @@ bool Memory::observe(const ThreadAccess& access) {
                         access.semantics, level_of(access.scope));
   if (counts)
     count(access);
+  if (accesses && access.arena == GLOBAL)
+    note_use(accesses, access);
   const bool marks = non_coherent && access.arena == GLOBAL && (access.write || access.non_coherent);
   const bool writes = last_writer && access.arena == GLOBAL && access.write;
   if (!marks && !writes)
@@ -347,6 +350,8 @@ bool Memory::observe_operation(int at, int64_t clock, Arena arena, const int64_t
     races->op_accessed(clock, arena, starts, size_t(count), size, write, swizzle);
   if (last_writer && arena == GLOBAL && !write && copied[at] < 0)
     copied[at] = starts[0];
+  if (accesses && arena == GLOBAL)
+    note_use(accesses, starts, count, size, write, reductions[at]);
   if (counts)
     counts[ASYNC + arena * 2 + write] += count * size;
   if (marks)

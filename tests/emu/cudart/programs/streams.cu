@@ -1,0 +1,194 @@
+// Work on streams, in order or with an order left out: program CASE.., each as `name` or `name-wrong`.
+#include <cstdio>
+#include <cstring>
+
+#include <cuda_runtime.h>
+
+constexpr int N = 1024, BYTES = N * 4;
+__device__ int counter;
+
+__global__ void scale(const int *from, int *to) { to[threadIdx.x] = 2 * from[threadIdx.x]; }
+__global__ void set(int *to, int value) { to[threadIdx.x] = value; }
+__global__ void count(bool atomic) {
+  if (atomic)
+    atomicAdd(&counter, 1);
+  else if (threadIdx.x == 0)
+    counter++;
+}
+
+struct Memory {
+  int *in, *out, *pinned, *back;
+  cudaStream_t copies, compute, apart;
+  cudaEvent_t copied, computed;
+};
+
+void pipeline(Memory &m, bool waits, bool early, bool spares) {
+  int *halves[] = {m.in, m.in + N};
+  for (int step = 0; step < 4; step++) {
+    if (step >= 2 && spares) cudaStreamWaitEvent(m.copies, m.computed, 0);
+    if (early) cudaEventRecord(m.copied, m.copies);
+    cudaMemcpyAsync(halves[step % 2], m.pinned + step * N, BYTES, cudaMemcpyHostToDevice, m.copies);
+    if (!early) cudaEventRecord(m.copied, m.copies);
+    if (waits) cudaStreamWaitEvent(m.compute, m.copied, 0);
+    scale<<<1, N, 0, m.compute>>>(halves[step % 2], m.out + step * N);
+    cudaEventRecord(m.computed, m.compute);
+  }
+}
+
+// What the default stream does is behind and before blocking streams, and beside others.
+void implicit(Memory &m, bool wrong) {
+  cudaStream_t other = wrong ? m.apart : m.compute;
+  cudaMemsetAsync(m.in, 0, BYTES);
+  scale<<<1, 32, 0, other>>>(m.in, m.out);
+  set<<<1, 32>>>(m.in, 3);
+}
+
+// To fill device memory the host does not wait for it; a synchronisation does.
+void filled(Memory &m, bool wrong) {
+  cudaMemset(m.in, 0, BYTES);
+  if (!wrong) cudaDeviceSynchronize();
+  scale<<<1, 32, 0, m.apart>>>(m.in, m.out);
+}
+
+// Two copies of which the second one takes the staging buffer too early.
+void staging(Memory &m, bool wrong) {
+  cudaMemcpyAsync(m.in, m.pinned, BYTES, cudaMemcpyHostToDevice, m.copies);
+  if (!wrong) cudaStreamSynchronize(m.copies);
+  cudaMemcpyAsync(m.pinned, m.out, BYTES, cudaMemcpyDeviceToHost, m.compute);
+}
+
+// A copy whose result another stream takes from pinned memory.
+void returned(Memory &m, bool wrong) {
+  cudaMemcpyAsync(m.back, m.in, BYTES, cudaMemcpyDeviceToHost, m.copies);
+  if (!wrong) cudaEventRecord(m.copied, m.copies), cudaEventSynchronize(m.copied);
+  cudaMemcpyAsync(m.out, m.back, BYTES, cudaMemcpyHostToDevice, m.compute);
+}
+
+void pageable(Memory &m, bool wrong) {
+  static int host[N];
+  cudaMemcpy(m.in, host, BYTES, cudaMemcpyHostToDevice);
+  if (!wrong) cudaDeviceSynchronize();
+  scale<<<1, 32, 0, m.apart>>>(m.in, m.out);
+}
+
+void pool(Memory &m, bool allocates, bool frees) {
+  int *made;
+  cudaMallocAsync(&made, BYTES, m.compute);
+  cudaEventRecord(m.computed, m.compute);
+  if (!allocates) cudaStreamWaitEvent(m.copies, m.computed, 0);
+  cudaMemcpyAsync(made, m.pinned, BYTES, cudaMemcpyHostToDevice, m.copies);
+  cudaEventRecord(m.copied, m.copies);
+  if (!frees) cudaStreamWaitEvent(m.compute, m.copied, 0);
+  cudaFreeAsync(made, m.compute);
+}
+
+void graph(Memory &m, bool wrong) {
+  cudaGraph_t made;
+  cudaGraphNode_t nodes[3];
+  cudaGraphCreate(&made, 0);
+  int value = 1;
+  void *of_set[] = {&m.in, &value}, *of_scale[] = {&m.in, &m.out};
+  cudaKernelNodeParams params{(void *)set, dim3(1), dim3(32), 0, of_set, nullptr};
+  cudaGraphAddKernelNode(&nodes[0], made, nullptr, 0, &params);
+  params.func = (void *)scale, params.kernelParams = of_scale;
+  cudaGraphAddKernelNode(&nodes[1], made, nodes, wrong ? 0 : 1, &params);
+  cudaGraphAddMemcpyNode1D(&nodes[2], made, nodes + 1, 1, m.back, m.out, BYTES, cudaMemcpyDeviceToHost);
+  cudaGraphExec_t exec;
+  cudaGraphInstantiate(&exec, made, 0);
+  cudaGraphLaunch(exec, m.compute);
+  cudaGraphLaunch(exec, m.copies);  // behind the first: it runs beside none of its own
+}
+
+void captured(Memory &m, bool wrong) {
+  cudaGraph_t made;
+  cudaStreamBeginCapture(m.compute, cudaStreamCaptureModeGlobal);
+  if (wrong) cudaEventRecord(m.computed, m.compute);
+  set<<<1, 32, 0, m.compute>>>(m.in, 1);
+  if (!wrong) cudaEventRecord(m.computed, m.compute);
+  cudaStreamWaitEvent(m.copies, m.computed, 0);
+  scale<<<1, 32, 0, m.copies>>>(m.in, m.out);
+  cudaEventRecord(m.copied, m.copies);
+  cudaStreamWaitEvent(m.compute, m.copied, 0);
+  set<<<1, 32, 0, m.compute>>>(m.out, 2);
+  cudaStreamEndCapture(m.compute, &made);
+  cudaGraphExec_t exec;
+  cudaGraphInstantiate(&exec, made, 0);
+  cudaGraphLaunch(exec, m.compute);
+}
+
+void unjoined(Memory &m) {
+  cudaGraph_t made;
+  cudaStreamBeginCapture(m.compute, cudaStreamCaptureModeGlobal);
+  cudaEventRecord(m.computed, m.compute);
+  cudaStreamWaitEvent(m.copies, m.computed, 0);
+  set<<<1, 32, 0, m.copies>>>(m.in, 1);
+  printf("%s\n", cudaGetErrorName(cudaStreamEndCapture(m.compute, &made)));
+}
+
+void atomics(Memory &m, bool wrong) {
+  count<<<1, 32, 0, m.compute>>>(!wrong);
+  count<<<1, 32, 0, m.copies>>>(true);
+}
+
+void threads(Memory &m, bool wrong) {
+  set<<<1, 32, 0, cudaStreamPerThread>>>(m.in, 1);
+  scale<<<1, 32, 0, wrong ? m.compute : cudaStreamLegacy>>>(m.in, m.out);
+}
+
+void function(void *data) { *static_cast<int *>(data) = 1; }
+
+void host_function(Memory &m, bool wrong) {
+  cudaMemcpyAsync(m.back, m.in, BYTES, cudaMemcpyDeviceToHost, m.compute);
+  if (!wrong) cudaLaunchHostFunc(m.compute, function, m.back);
+  cudaMemcpyAsync(m.in, m.back, BYTES, cudaMemcpyHostToDevice, wrong ? m.copies : m.compute);
+}
+
+void freed(Memory &m, bool wrong) {
+  int *made;
+  if (wrong)
+    cudaMallocAsync(&made, BYTES, m.compute), cudaStreamSynchronize(m.compute);
+  else
+    cudaMalloc(&made, BYTES);
+  set<<<1, 32, 0, m.copies>>>(made, 1);
+  cudaFree(made);  // of cudaMalloc's memory waits for all that goes on
+}
+
+int main(int argc, char **argv) {
+  Memory m;
+  cudaMalloc(&m.in, 2 * BYTES);
+  cudaMalloc(&m.out, 4 * BYTES);
+  cudaMallocHost(&m.pinned, 4 * BYTES);
+  cudaMallocHost(&m.back, BYTES);
+  memset(m.pinned, 0, 4 * BYTES);
+  cudaMemset(m.out, 0, 4 * BYTES);
+  cudaStreamCreate(&m.copies);
+  cudaStreamCreate(&m.compute);
+  cudaStreamCreateWithFlags(&m.apart, cudaStreamNonBlocking);
+  cudaEventCreate(&m.copied);
+  cudaEventCreate(&m.computed);
+  for (int i = 1; i < argc; i++) {
+    cudaDeviceSynchronize();
+    cudaMemset(m.in, 0, 2 * BYTES);
+    cudaDeviceSynchronize();
+    char *dash = strchr(argv[i], '-');
+    bool wrong = dash;
+    if (dash) *dash++ = 0;
+    auto is = [&](const char *name) { return !strcmp(argv[i], name); };
+    auto how = [&](const char *name) { return wrong && !strcmp(dash, name); };
+    if (is("pipeline")) pipeline(m, !how("waits"), how("early"), !how("spares"));
+    if (is("implicit")) implicit(m, wrong);
+    if (is("filled")) filled(m, wrong);
+    if (is("staging")) staging(m, wrong);
+    if (is("returned")) returned(m, wrong);
+    if (is("pageable")) pageable(m, wrong);
+    if (is("pool")) pool(m, how("allocates"), how("frees"));
+    if (is("graph")) graph(m, wrong);
+    if (is("captured")) captured(m, wrong);
+    if (is("unjoined")) unjoined(m);
+    if (is("atomics")) atomics(m, wrong);
+    if (is("threads")) threads(m, wrong);
+    if (is("function")) host_function(m, wrong);
+    if (is("freed")) freed(m, wrong);
+  }
+  return cudaDeviceSynchronize() != cudaSuccess;
+}

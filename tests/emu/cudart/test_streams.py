@@ -13,6 +13,7 @@ from tests.emu.cudart.program_fixture import Ran, run_compiled
 RIGHT = (
     *("pipeline", "implicit", "filled", "staging", "returned", "pageable", "pool", "graph"),
     *("captured", "atomics", "threads", "function", "freed"),
+    *("reads", "rewrites", "managed", "registered", "beside", "flagged", "looked"),
 )
 WRONG = {
     "pipeline-waits": [("scale", "reads m.in + 0x0 (4096 bytes)", "cudaMemcpyAsync", "writes")],
@@ -35,6 +36,10 @@ WRONG = {
         ("cudaMemcpyAsync", "reads m.back", "cudaMemcpyAsync", "writes"),
     ],
     "freed-wrong": [("cudaFree", "frees made", "set on stream 1 (m.copies)", "writes")],
+    "reads-wrong": [("the host", "reads m.back + 0xffc", "cudaMemcpyAsync", "writes")],
+    "rewrites-wrong": [("the host", "writes m.pinned + 0x0", "cudaMemcpyAsync", "reads")],
+    "managed-wrong": [("the host", "reads made", "set on stream 2 (m.compute)", "writes")],
+    "registered-wrong": [("the host", "writes memory + 0x1004", "cudaMemcpyAsync", "writes")],
 }
 
 
@@ -59,6 +64,8 @@ def test_each_order_that_is_missing_is_named_with_both_sides(cuda_toolchain: Too
     assert exit_code(ran.run) == 1
     assert all("\n  fix: " in text for text in found)
     assert all("streams.cu:" in note.place for note in ran.run.notes)
+    (text,) = races(ran, Noted.STREAM_ORDER)
+    assert "cudaHostUnregister frees memory + 0x1000 (4096 bytes)" in text
 
 
 def test_an_event_that_is_recorded_too_early_orders_nothing(cuda_toolchain: Toolchain) -> None:

@@ -15,7 +15,7 @@ _MAX_SOURCE_BYTES = 16 << 20
 _HEADERS = re.compile(r"/.*/(?:(?:cub|thrust|cuda|crt|cooperative_groups)/.+|cuda_\w+\.hp*)")
 """CUDA's own, by their absolute paths: those of a program's folder are relative to it."""
 _POINTER = re.compile(
-    r"(?:cuda|cu)(?:Malloc|MemAlloc|HostAlloc|StreamCreate)\w*\s*(?:<[^<>()]*>)?\s*\(\s*"
+    r"(?:cuda|cu)(?:Malloc|MemAlloc|HostAlloc|(?:Mem)?HostRegister|StreamCreate)\w*\s*(?:<[^<>()]*>)?\s*\(\s*"
     r"(?:\(\s*void\s*\*\s*\*\s*\)|reinterpret_cast\s*<[^<>]*>\s*\(|\(CUdeviceptr\s*\*\))?\s*"
     r"&?\s*\(?\s*(?P<name>[A-Za-z_][\w.\[\]>-]*)"
 )

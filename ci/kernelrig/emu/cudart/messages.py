@@ -197,7 +197,7 @@ class FunctionMessage:
     required_cluster: Triple
     ptx_version: int
     binary_version: int
-    dependencies: int  # 1: griddepcontrol.wait, 2: .launch_dependents
+    dependencies: int  # 1: griddepcontrol.wait, 2: .launch_dependents, 4: fences of .sys
     params: tuple[tuple[int, int], ...]
 
     @property

@@ -63,6 +63,12 @@ class LoadedFunction:
         code = self.compiled.program.function.instructions
         return any(i.opcode == "griddepcontrol" and what in i.flags for i in code)
 
+    @property
+    def fences_for_system(self) -> bool:
+        """Whether it has a fence behind which the host may read what it wrote."""
+        code = self.compiled.program.function.instructions
+        return any(i.opcode in ("membar", "fence") and "sys" in i.flags for i in code)
+
     def message(self, number: int, target: int) -> FunctionMessage:
         """Return what the host side is told."""
         block = self._triple("reqntid")
@@ -79,7 +85,9 @@ class LoadedFunction:
             self._triple("reqnctapercluster"),
             target,
             target,
-            self.has_dependency("wait") | 2 * self.has_dependency("launch_dependents"),
+            self.has_dependency("wait")
+            | self.has_dependency("launch_dependents") << 1
+            | self.fences_for_system << 2,
             tuple(param_offsets(self.entry).values()),
         )
 

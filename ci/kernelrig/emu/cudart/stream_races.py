@@ -67,6 +67,8 @@ def stream_race(
 
 
 def _bytes(said: RaceMessage, allocation: Allocation | None) -> str:
+    if said.second.what is What.HOST_ACCESS and allocation is not None:
+        return f"{allocation.name} + {said.address - allocation.address:#x}"
     size = f"{said.size} byte{'s' if said.size != 1 else ''}"
     if allocation is None:
         return f"host memory at {said.address:#x} ({size})"

@@ -153,6 +153,68 @@ void freed(Memory &m, bool wrong) {
   cudaFree(made);  // of cudaMalloc's memory waits for all that goes on
 }
 
+// The host's own instructions: what it reads, or writes over, before CUDA has done with it.
+void reads(Memory &m, bool wrong) {
+  cudaMemcpyAsync(m.back, m.in, BYTES, cudaMemcpyDeviceToHost, m.copies);
+  if (!wrong) cudaStreamSynchronize(m.copies);
+  printf("%d\n", m.back[N - 1]);
+}
+
+void rewrites(Memory &m, bool wrong) {
+  for (int i = 0; i < 2; i++) {
+    memset(m.pinned, i, BYTES);
+    cudaMemcpyAsync(m.in, m.pinned, BYTES, cudaMemcpyHostToDevice, m.copies);
+    printf("%d\n", m.pinned[0]);  // reading is no harm
+    if (!wrong) cudaStreamSynchronize(m.copies);
+  }
+}
+
+void managed(Memory &m, bool wrong) {
+  int *made;
+  cudaMallocManaged(&made, BYTES);
+  set<<<1, N, 0, m.compute>>>(made, 5);
+  if (!wrong) cudaDeviceSynchronize();
+  int sum = made[0] + made[N - 1];
+  printf("%d\n", sum);
+  cudaFree(made);
+}
+
+void registered(Memory &m, bool wrong) {
+  static int memory[4 * N] __attribute__((aligned(4096)));
+  cudaHostRegister(memory, sizeof memory, 0);
+  cudaMemcpyAsync(memory + N, m.in, BYTES, cudaMemcpyDeviceToHost, m.copies);
+  memory[0] = 1;  // another page
+  if (!wrong) cudaStreamSynchronize(m.copies);
+  memory[N + 1] = 2;
+  cudaHostUnregister(memory);
+}
+
+// Part of a page is in flight, and the host goes to the rest of it.
+void beside(Memory &m, bool) {
+  cudaMemcpyAsync(m.back, m.in, BYTES - 64, cudaMemcpyDeviceToHost, m.copies);
+  printf("%d\n", m.back[N - 1]);
+}
+
+__global__ void tell(volatile int *flag, int *data) {
+  data[threadIdx.x] = 7;
+  __threadfence_system();
+  if (threadIdx.x == 0) *flag = 1;
+}
+
+// A kernel that tells the host by a flag in mapped memory.
+void flagged(Memory &m, bool) {
+  m.pinned[0] = 0;
+  tell<<<1, 32, 0, m.compute>>>(m.pinned, m.back);
+  while (!*(volatile int *)m.pinned) {}
+  printf("%d\n", m.back[0]);
+}
+
+void looks(void *data) { printf("%d\n", *static_cast<int *>(data)); }
+void looked(Memory &m, bool) {
+  cudaMemcpyAsync(m.back, m.in, BYTES, cudaMemcpyDeviceToHost, m.compute);
+  cudaLaunchHostFunc(m.compute, looks, m.back);
+}
+
 int main(int argc, char **argv) {
   Memory m;
   cudaMalloc(&m.in, 2 * BYTES);
@@ -189,6 +251,13 @@ int main(int argc, char **argv) {
     if (is("threads")) threads(m, wrong);
     if (is("function")) host_function(m, wrong);
     if (is("freed")) freed(m, wrong);
+    if (is("reads")) reads(m, wrong);
+    if (is("rewrites")) rewrites(m, wrong);
+    if (is("managed")) managed(m, wrong);
+    if (is("registered")) registered(m, wrong);
+    if (is("beside")) beside(m, wrong);
+    if (is("flagged")) flagged(m, wrong);
+    if (is("looked")) looked(m, wrong);
   }
   return cudaDeviceSynchronize() != cudaSuccess;
 }

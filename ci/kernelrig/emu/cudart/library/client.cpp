@@ -1,6 +1,6 @@
 // The connection to the emulator, the memory that is shared with it, and how a call ends.
 
-#include "runtime.hpp"
+#include "watched_pages.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <ucontext.h>
 #include <unwind.h>
 
 namespace cudart {
@@ -59,9 +60,14 @@ bool receive_all(void* data, size_t size) {
   return true;
 }
 
-// The host touches memory that cudaMalloc made: a fault on a GPU as well.
-void touched(int number, siginfo_t* info, void*) {
+// The host touches pages that were closed to it, or memory that cudaMalloc made: a fault on a GPU as
+// well.
+void touched(int number, siginfo_t* info, void* context) {
   auto address = reinterpret_cast<uint64_t>(info->si_addr);
+  const auto* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  constexpr long long BY_WRITE = 2;  // of the processor's code for a page fault
+  if (host_touched(address, registers[REG_ERR] & BY_WRITE, uint64_t(registers[REG_RIP])))
+    return;
   signal(number, SIG_DFL);
   if (is_device_address(address)) {
     struct {

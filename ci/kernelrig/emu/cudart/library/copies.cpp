@@ -27,7 +27,9 @@ Place host_place(const void* pointer) {
   if (after != process().pinned.begin()) {
     auto& [start, pinned] = *std::prev(after);
     if (address - start < pinned.bytes)
-      return {bytes, nullptr, false, cudaSuccess, MemorySide::PINNED, pinned.device + (address - start)};
+      // By the view: the program's own pages may be closed to the host.
+      return {process().view + (pinned.device - DEVICE_BASE) + (address - start), nullptr, false,
+              cudaSuccess, MemorySide::PINNED, pinned.device + (address - start)};
   }
   return {bytes, nullptr, false, cudaSuccess, MemorySide::PAGEABLE, address};
 }

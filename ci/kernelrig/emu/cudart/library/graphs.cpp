@@ -360,7 +360,7 @@ cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* out, cudaGraph_t graph,
     FINISHED(cudaErrorInvalidValue);
   FINISHED(add(out, graph, needs, count,
                NODE_OF(cudaGraphNodeTypeHost, What::HOST_FUNCTION, Returns::AT_ONCE,
-                       (p.fn(p.userData), cudaSuccess), p = *params)));
+                       (host_runs(*operation()), p.fn(p.userData), cudaSuccess), p = *params)));
 }
 cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* out, cudaGraph_t graph,
                                   const cudaGraphNode_t* needs, size_t count) {
@@ -541,7 +541,11 @@ cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t
                                            const cudaHostNodeParams* params) {
   CUgraphNode_st* found = exec && params && params->fn ? copy_in(exec, node) : nullptr;
   if (found)
-    found->work = [p = *params] { return p.fn(p.userData), cudaSuccess; };
+    found->work = [p = *params] {
+      host_runs(*operation());
+      p.fn(p.userData);
+      return cudaSuccess;
+    };
   FINISHED(found ? cudaSuccess : cudaErrorInvalidValue);
 }
 // The memory of graphs is device memory like all other: none of it is set aside.

@@ -2,6 +2,7 @@
 
 #include "arrays.hpp"
 #include "graphs.hpp"
+#include "watched_pages.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -91,6 +92,7 @@ cudaError_t unpin(void* pointer, const void* caller) {
   auto [start, one] = *found;
   auto* made = reinterpret_cast<void*>(one.device);
   auto* pages = reinterpret_cast<void*>(start);
+  stop_watching(one.device);
   if (mmap(pages, one.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
            0) != pages)
     return cudaErrorOperatingSystem;

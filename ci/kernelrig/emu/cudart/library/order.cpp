@@ -1,5 +1,7 @@
 #include "order.hpp"
 
+#include "watched_pages.hpp"
+
 namespace cudart {
 namespace {
 
@@ -90,6 +92,15 @@ void tell_all(Races& races, const Described& second) {
   races.found.clear();
 }
 
+// The host waits for something, or usually does.
+void know(const Clock& clock, bool usually = false) {
+  if (usually)
+    order().host.join_usually(clock);
+  else
+    order().host.join(clock);
+  watch_less();
+}
+
 void tidy() {
   Order& all = order();
   if (all.accesses.size() < all.tolerated)
@@ -153,6 +164,13 @@ void Operation::is_launch(uint32_t number) {
 }
 
 void Operation::accessed(uint64_t start, uint64_t end, uint8_t use) {
+  if (is_device_address(start))
+    if (auto found = allocation_of(start); found != process().allocations.end() &&
+                                           (found->second.kind == Kind::HOST ||
+                                            found->second.kind == Kind::MANAGED)) {
+      of_both_sides.insert(found->first);
+      host_waits |= (use & OF_SYSTEM) || (doing.system && use & (WRITE | STRONG_WRITE));
+    }
   compare(start, end, use, clock, what, piece.get(), races);
   order().accesses.keep(start, end, {piece, use}, clock);
 }
@@ -164,7 +182,7 @@ void Operation::copied(MemorySide to, uint64_t to_start, MemorySide from, uint64
   // Pageable memory is copied to a buffer of the driver's before the call returns.
   bool staged = !of_graph() && from == MemorySide::PAGEABLE && to == MemorySide::DEVICE;
   if (staged && synchronous)
-    order().host.join(before);
+    know(before);
   if (staged)
     host_accessed(from_start, from_start + bytes, READ, What::COPY, doing.callers);
   else
@@ -185,24 +203,28 @@ void Operation::tell_races() { tell_all(races, what); }
 
 void Operation::finish() {
   tell_races();
-  Order& all = order();
   if (line)
     ended(*line, clock);
   if (doing.what == What::HOST_FUNCTION || host_waits)  // a function may tell the host that it ran
-    all.host.join(clock);
+    know(clock);
   else if (host_usually_waits)
-    all.host.join_usually(clock);
+    know(clock, true);
+  for (uint64_t allocation : of_both_sides)
+    watch_pages(allocation);
   tidy();
 }
 
 Operation* operation() { return order().now; }
 
-void host_waits_for(const Clock& clock) { order().host.join(clock); }
+void host_runs(const Operation& function) { know(function.before); }
+
+void host_waits_for(const Clock& clock) { know(clock); }
 
 void host_waits_for_all() {
   Order& all = order();
   all.host.join(all.all);
   all.accesses.clear();
+  watch_less();
 }
 
 Clock moment_of(Line& line) {
@@ -243,10 +265,28 @@ void freed(uint64_t start, uint64_t bytes, Frees how, const Callers& callers) {
     if (how == Frees::WAITING)
       host_waits_for_all();
     else if (how == Frees::USUALLY_WAITING)
-      all.host.join_usually(all.all);
+      know(all.all, true);
     host_accessed(start, start + bytes, WRITE, What::FREE, callers);
   }
   all.accesses.forget(start, start + bytes);
+  stop_watching(start);
+}
+
+void unfinished_for_host(uint64_t start, uint64_t end, const Unfinished& seen) {
+  uint64_t from = 0, to = 0;
+  uint8_t use = 0;
+  order().accesses.of(start, end, [&](const Access& one, uint64_t low, uint64_t high) {
+    if (order().host.of(one.by->chain).usual >= one.by->epoch)
+      return;
+    if (low != from || high != to) {
+      if (use)
+        seen(from, to, use);
+      from = low, to = high, use = 0;
+    }
+    use |= one.use;
+  });
+  if (use)
+    seen(from, to, use);
 }
 
 void made_new(uint64_t start, uint64_t bytes) { order().accesses.forget(start, start + bytes); }

@@ -36,6 +36,7 @@ struct Doing {
   Callers callers{};
   Returns returns = Returns::AT_ONCE;
   bool beside = false, waits = false, triggers = false;  // of a kernel: programmatic launches
+  bool system = false;  // a kernel that fences for the whole system: the host may wait for its writes
 };
 
 // Where memory is, as rules of copies tell it apart.
@@ -80,12 +81,15 @@ private:
   std::shared_ptr<Piece> piece;
   Races races;
   Operation* outer;
+  std::set<uint64_t> of_both_sides;  // allocations of pinned and managed memory that it accessed
   bool host_waits = false, host_usually_waits = false;
 };
 
 // The operation that runs now, or null.
 Operation* operation();
 
+// The host's function of a stream, which is about to run: what is before it is complete.
+void host_runs(const Operation& function);
 // What the host has waited for.
 void host_waits_for(const Clock& clock);
 void host_waits_for_all();
@@ -102,6 +106,10 @@ uint32_t next_graph();
 
 // The host reads or writes memory now.
 void host_accessed(uint64_t start, uint64_t end, uint8_t use, What what, const Callers& callers);
+// Shows what is accessed of these bytes, ascending, by work that is not complete for the host, and is
+// not usually so either.
+using Unfinished = std::function<void(uint64_t start, uint64_t end, uint8_t use)>;
+void unfinished_for_host(uint64_t start, uint64_t end, const Unfinished& seen);
 // Memory is freed, by the operation that runs or by the host; and it is new.
 void freed(uint64_t start, uint64_t bytes, Frees how, const Callers& callers);
 void made_new(uint64_t start, uint64_t bytes);

@@ -254,7 +254,8 @@ cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const 
                  unsigned(geometry.shared), nullptr, nullptr};
   const uint32_t dependencies = kernel.facts.dependencies;
   node.doing = {What::KERNEL, asked.callers, Returns::AT_ONCE, geometry.programmatic,
-                bool(dependencies & WAITS_FOR_GRIDS), bool(dependencies & LETS_GRIDS_BEGIN)};
+                bool(dependencies & WAITS_FOR_GRIDS), bool(dependencies & LETS_GRIDS_BEGIN),
+                bool(dependencies & FENCES_FOR_SYSTEM)};
   node.work = [=, event = geometry.event] { return emulate(asked, arguments, event); };
   cudaError_t error = enqueue(geometry.stream, std::move(node));
   return error ? refused(kernel.name, error, "its stream takes none") : error;

@@ -96,8 +96,8 @@ struct FunctionFacts {
 // A launch may begin while the one before it in its stream still runs (programmatic serialisation).
 constexpr uint32_t COOPERATIVE = 1, BESIDE_THE_ONE_BEFORE = 2;
 
-// griddepcontrol of a kernel: .wait, .launch_dependents.
-constexpr uint32_t WAITS_FOR_GRIDS = 1, LETS_GRIDS_BEGIN = 2;
+// griddepcontrol of a kernel: .wait, .launch_dependents; and whether it has fences of .sys.
+constexpr uint32_t WAITS_FOR_GRIDS = 1, LETS_GRIDS_BEGIN = 2, FENCES_FOR_SYSTEM = 4;
 
 struct Launch {
   uint32_t function;

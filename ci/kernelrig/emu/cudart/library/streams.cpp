@@ -203,7 +203,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   if (!function)
     FINISHED(cudaErrorInvalidValue);
   FINISHED(enqueue(stream, NODE_OF(cudaGraphNodeTypeHost, What::HOST_FUNCTION, Returns::AT_ONCE,
-                                   (function(data), cudaSuccess))));
+                                   (host_runs(*operation()), function(data), cudaSuccess))));
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data,
                                   unsigned) {

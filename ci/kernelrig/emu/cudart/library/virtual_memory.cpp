@@ -2,7 +2,7 @@
 // other. Device memory is one file, a place of which is an address: memory that is nowhere mapped
 // lies aside, and is copied to where it is mapped. So none can be at two places at a time.
 
-#include "runtime.hpp"
+#include "order.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -87,6 +87,7 @@ CUresult give_access(uint64_t address, Mapping& mapping, const void* caller) {
   if (made.error)
     return CUDA_ERROR_OUT_OF_MEMORY;
   join_mapped(address, mapping.size);
+  made_new(address, mapping.size);
   Physical& memory = *mapping.memory;
   if (!memory.bytes.empty()) {
     memcpy(process().view + (address - DEVICE_BASE), memory.bytes.data(), memory.size);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
+from kernelrig.emu.observe.registry import OBSERVERS as BY_NAME
 
 from tests.emu.harness import ENGINES, run_ptx
 from tests.emu.places import place, places, thread
@@ -288,3 +289,41 @@ def test_128_bits_lie_at_multiples_of_16(engine: str) -> None:
         engine=engine,
     )
     assert {f.kind for f in found.findings} == {"misaligned"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "signal",
+    [
+        "red.async.release.gpu.global.add.u64 [%rd2], 1;",
+        "red.async.mmio.release.sys.global.add.u64 [%rd2], 1;",
+        "st.async.release.gpu.global.u64 [%rd2], 1;",
+    ],
+)
+def test_asynchronous_ones_to_global_memory_release(signal: str, engine: str) -> None:
+    """CTA 1 waits for CTA 0's signal, and reads what CTA 0 has stored before."""
+    body = places(a=0, c=0) + f"""
+        mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra WAIT;
+        setp.ne.u32 %p2, %r190, 0; @%p2 bra END;
+        st.global.u64 [%rd1], 7;
+        {signal}
+        bra END;
+    WAIT:
+        ld.acquire.gpu.global.u64 %rd5, [%rd2]; setp.eq.u64 %p3, %rd5, 0; @%p3 bra WAIT;
+        ld.global.u64 %rd6, [%rd1]; st.global.u64 [%rd1+8], %rd6;
+    END:
+    """  # fmt: skip
+    buffers = {"a": np.zeros(2, np.uint64), "c": np.zeros(1, np.uint64)}
+    result = run_ptx(
+        body, buffers, grid=(2, 1, 1), block=(1, 1, 1), engine=engine,
+        observers=tuple(made() for made in BY_NAME.values()),
+    )  # fmt: skip
+    assert result.findings == ()
+    assert result.buffers["a"].tolist() == [7, 7]
+
+
+def test_those_forms_take_what_ptx_has() -> None:
+    for text in ("red.async.gpu.global.add.f32 [%rd1], %f1;",
+                 "st.async.release.gpu.global.v2.b32 [%rd1], {%r1, %r2};"):  # fmt: skip
+        with pytest.raises(UnsupportedKernel):
+            run_ptx(text, {})

@@ -241,10 +241,15 @@ _TAKES = (
     f" noftz v2 v4 v8 L2::cache_hint {_INTEGERS} {_FLOATS} {' '.join(OPERATIONS)}"
 )
 
+# To global memory red.async releases like a red, and comes some time later: here at once.
+_ASYNC = f"relaxed release cluster gpu sys mmio {_INTEGERS} {' '.join(OPERATIONS)}"
 _TRIED_INTEGERS = _INTEGERS.replace(" b128", "")
 _TRIED = {
     "atom": f"global shared noftz v4 {_TRIED_INTEGERS} {_FLOATS} {' '.join(OPERATIONS)}",
 }
-ROWS: tuple[Row, ...] = partly(
-    (row("atom", _atom, takes=_TAKES), row("red", _red, takes=_TAKES)), MEMORY_ON_H200, _TRIED
+ROWS: tuple[Row, ...] = (
+    *partly(
+        (row("atom", _atom, takes=_TAKES), row("red", _red, takes=_TAKES)), MEMORY_ON_H200, _TRIED
+    ),
+    row("red", _red, needs="async global", takes=_ASYNC),
 )

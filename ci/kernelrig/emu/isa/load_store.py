@@ -186,6 +186,8 @@ _POLICY_WORDS = (
     "b64 L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged global L2 cvt"
 )
 
+# To global memory it releases, and comes some time later: here at once.
+_ASYNC = "cluster gpu sys mmio b32 b64 u32 u64 s32 s64 f32 f64"
 _TRIED = {
     "ld": "global shared param v4 b16 b32 b64 b128 u8 s8 u16 s16 u64",
     "st": "global shared shared::cluster v2 v4 b16 b32 b64 b128",
@@ -194,6 +196,7 @@ ROWS: tuple[Row, ...] = partly(
     (
         row("ld", _ld, takes=f"{_ORDER} acquire {_STATE} nc {NO_VALUE} {VECTOR_TYPES}"),
         row("st", _st, takes=f"{_ORDER} release {_STATE} {NO_VALUE} {VECTOR_TYPES}"),
+        row("st", _st, needs="async release global", takes=_ASYNC),
         row("st", _st_bulk, needs="bulk", takes="weak shared shared::cta"),
         row("prefetch", _nothing, takes=_PREFETCH),
         row("prefetch", _nothing, needs="tensormap", takes="param const"),

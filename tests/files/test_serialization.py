@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
 from datetime import date
 from pathlib import Path
 
@@ -250,3 +252,14 @@ def test_a_record_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     assert refusal(Run, tmp_path / "run.json") == "cannot read run.json: no such file or directory"
+
+
+@pytest.mark.parametrize(
+    "detail", ["plain", 'é\u2028\x7f"\\\n\x01', "NaN", "-Infinity", "half a \udcff character"]
+)
+def test_a_record_has_a_line_for_each_element_whatever_its_texts_hold(detail: str) -> None:
+    record = CommandResult("c", EndedBy.EXIT, 0, seconds=1e-05, detail=detail)
+    text = serialization.to_json(record)
+    assert text.count("\n") == len(fields(CommandResult)) + 2
+    kept = detail.encode(errors="replace").decode()
+    assert json.loads(text) == {**serialization.to_value(record), "detail": kept}

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.model import Function, Pattern
+from kernelrig.proc import run_jobs
 from kernelrig.reference.inputs import (
     E4M3_VALUES,
     Doubles,
@@ -147,10 +149,18 @@ def expected(
     acc, abs_sum = np.zeros(rows.size), np.zeros(rows.size)
     known, place = np.unique(columns, return_inverse=True)
     b = _operand_lines(pattern, "B", seed, known, k)
-    for part, lines, line_of in _by_rows(rows):
+
+    def add(part: Indices, lines: Indices, line_of: Indices) -> None:
         a = _operand_lines(pattern, "A", seed if a_seed is None else a_seed, lines, k)
         products = a[line_of] * b[place[part]]
         acc[part], abs_sum[part] = products.sum(axis=1), np.abs(products).sum(axis=1)
+
+    parts = [partial(add, *some) for some in _by_rows(rows)]
+    if len(parts) > 1:  # NumPy computes without the interpreter's lock
+        for done in run_jobs(parts):
+            done.result()
+    elif parts:
+        parts[0]()
     addends = addends_at(function, pattern, seed, rows % rows_per_image, columns, n)
     return _of_sums(acc, abs_sum, addends, accum_tol if pattern is Pattern.RANDOM else None)
 

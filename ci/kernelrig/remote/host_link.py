@@ -42,7 +42,7 @@ from kernelrig.remote.protocol import (
     HostRefused,
 )
 from kernelrig.remote.small_files import SMALL_BYTES
-from kernelrig.remote.ssh.channel import Opener
+from kernelrig.remote.ssh.channel import LinkLost, Opener
 from kernelrig.remote.transfer import (
     Missing,
     RunFetch,
@@ -60,6 +60,8 @@ MOST_FACTS_BYTES = 256 << 10
 MOST_NOTES, MOST_NOTE = 20, 500
 QUEUE_POLL_S = 1.0
 FACTS: Frame = {"op": "facts"}
+FRESH_S = 20.0
+"""Facts that were asked for longer ago are asked for anew: somebody may use the GPU by now."""
 
 
 def connect_host(
@@ -94,6 +96,7 @@ class HostLink(PersistentLink):
         self._waited_for = ""
         self._hashes: dict[Path, str] = {}
         super().__init__(*words, **more)
+        self._asked_ahead = time.monotonic()
 
     @property
     def facts(self) -> Host:
@@ -105,8 +108,25 @@ class HostLink(PersistentLink):
             self._facts = replace(found, clock_ahead_s=self._clock_ahead_s)
         return self._facts
 
+    def ask_facts_ahead(self) -> None:
+        """Have the host gather its facts for the next run on this link, which begins at once.
+
+        A connection that was lost is made anew by that run.
+        """
+        self._asked_ahead = time.monotonic()
+        with contextlib.suppress(LinkLost):
+            if self._session is not None:
+                self._session.ask_ahead(FACTS)
+
+    def begin_run(self) -> None:
+        """Begin another run on this link: the host is held for it from now on."""
+        self._facts, self._waited_for, self.timed = None, "", False
+        self.began = time.monotonic()
+
     def _facts_reply(self) -> dict[str, Any]:
-        answer, size = self._persist(lambda s: (s.ask(FACTS), s.frame_bytes))
+        old = time.monotonic() - self._asked_ahead > FRESH_S
+        request = {**FACTS, "again": True} if old else FACTS  # another one than was asked ahead
+        answer, size = self._persist(lambda s: (s.ask(request), s.frame_bytes))
         if size > MOST_FACTS_BYTES:  # all of them are in run.json, and some in each report
             text = f"{size} bytes, {MOST_FACTS_BYTES} are read at most"
             raise ProtocolError(f"{self.remote.name}: the host's facts have {text}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from kernelrig import build, config
@@ -13,6 +14,7 @@ from kernelrig.build.worktree import checkout
 from kernelrig.config.selection import choose_kernel
 from kernelrig.errors import CiError
 from kernelrig.model import Build, Toolchain
+from kernelrig.proc import run_jobs
 from kernelrig.run.fault import broken_tree
 from kernelrig.run.spec import BuildSpec, extras_for, find_tools
 
@@ -34,8 +36,8 @@ def make_builds(
     if here:
         assert tools is not None, "tools are looked for when the run is prepared"
         made |= dict(zip(here, build.build_all(root, tuple(here.values()), tools), strict=True))
-    for place, built in made.items():
-        keep(place, built, root)
+    for kept in run_jobs([partial(keep, place, built, root) for place, built in made.items()]):
+        kept.result()
     for place, w in wanted.items():
         if w.commit:
             made[place] = _of_commit(root, w, system_cuda=system_cuda)

@@ -44,7 +44,7 @@ from kernelrig.run import store
 from kernelrig.run.budget import require_fit
 from kernelrig.run.builds import make_builds
 from kernelrig.run.detachment import wants_cancel
-from kernelrig.run.executors import Executor
+from kernelrig.run.executors import OWN, Executor, Means, Reporting
 from kernelrig.run.prepare import prepare
 from kernelrig.run.requests import BuildRequest, Request
 from kernelrig.run.spec import RunSpec
@@ -54,7 +54,6 @@ from kernelrig.terminal.log import say
 _NOT_REACHED = "not run: the run ended before this stage"
 
 T = TypeVar("T")
-Reporting = Callable[[Callable[[], None]], None]
 Assigned = tuple[Executor, tuple[Stage, ...]]
 
 _PASSES = (Outcome.PASS,)
@@ -69,10 +68,6 @@ A check that could not be made is an error of the run, but the GPU stages are st
 """
 
 
-def at_once(write: Callable[[], None]) -> None:
-    write()
-
-
 def run_plan(root: Path, request: Request) -> Run:
     """Carry out a request, from sources to reports."""
     return run_prepared(root, prepare(root, request))
@@ -82,12 +77,9 @@ def run_prepared(
     root: Path,
     p: RunSpec,
     opened: Callable[[Run], None] = lambda _: None,
-    reporting: Reporting = at_once,
+    means: Means = OWN,
 ) -> Run:
-    """Carry out a run that is prepared; `opened` hears of it before anything of it is started.
-
-    `reporting` is given what writes its reports, once all of it is judged and on file.
-    """
+    """Carry out a run that is prepared; `opened` hears of it before anything of it is started."""
     run = store.new_run(root, p)
     if p.remote is not None and p.remote.limit_minutes is not None:
         require_fit(RunDirectory(root, root / store.RUNS / run.id, run), p.remote)
@@ -96,7 +88,7 @@ def run_prepared(
         opened(run)
         say(f"run {run.id}")
         _remember(directory)
-        return _carry_out(directory, _assign(p), reporting)
+        return _carry_out(directory, _assign(p, means), means.reporting)
 
 
 def build_kernels(root: Path, request: BuildRequest) -> tuple[Build, ...]:
@@ -122,7 +114,9 @@ def build_prepared(root: Path, prepared: RunSpec) -> dict[str, Build]:
     return made
 
 
-def collect(root: Path, name: str, *, cancel: bool = False, reporting: Reporting = at_once) -> Run:
+def collect(
+    root: Path, name: str, *, cancel: bool = False, reporting: Reporting | None = None
+) -> Run:
     """Follow a run whose client is gone to its end and fetch its files; `cancel` ends it first."""
     directory = store.load_run(root, name)
     run = directory.run
@@ -177,7 +171,7 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
     return _judge_again(directory, RejudgeExecutor())
 
 
-def _assign(p: RunSpec) -> list[Assigned]:
+def _assign(p: RunSpec, means: Means) -> list[Assigned]:
     """Give each stage to its executor, in their order: first what needs no device."""
     # Imported where they are used: SSH, the stages and the rules take longer than a small task.
     from kernelrig.run.executors.static import StaticExecutor
@@ -188,7 +182,7 @@ def _assign(p: RunSpec) -> list[Assigned]:
     if p.remote is not None:
         from kernelrig.run.executors.host import HostExecutor
 
-        found.append((HostExecutor(p.remote, p), others))
+        found.append((HostExecutor(p.remote, p, means), others))
     elif others:
         from kernelrig.run.executors.emulator import EmulatorExecutor
 
@@ -196,14 +190,16 @@ def _assign(p: RunSpec) -> list[Assigned]:
     return found
 
 
-def _judge_again(directory: RunDirectory, back: Executor, reporting: Reporting = at_once) -> Run:
+def _judge_again(
+    directory: RunDirectory, back: Executor, reporting: Reporting | None = None
+) -> Run:
     with held_back():
         (directory.folder / MANIFEST).unlink(missing_ok=True)  # of a run that has ended so far
         return _carry_out(directory, [(back, directory.run.plan.on_host)], reporting)
 
 
 def _carry_out(
-    directory: RunDirectory, assigned: Sequence[Assigned], reporting: Reporting = at_once
+    directory: RunDirectory, assigned: Sequence[Assigned], reporting: Reporting | None = None
 ) -> Run:
     """Let each executor carry out its stages, and judge each stage as soon as it has ended."""
     for who, planned in assigned:
@@ -244,7 +240,7 @@ def _failed_gate(run: Run) -> str:
     return next(held, "")
 
 
-def _finish(directory: RunDirectory, reporting: Reporting) -> Run:
+def _finish(directory: RunDirectory, reporting: Reporting | None) -> Run:
     """Record what was not run and why, compare times with the baselines, have reports written."""
     gate = _failed_gate(directory.run)
     why = f"not run: {gate} did not pass" if gate else _NOT_REACHED
@@ -257,11 +253,13 @@ def _finish(directory: RunDirectory, reporting: Reporting) -> Run:
         finished_utc=rundir.utc_now(),
     )
     directory.save(run)
-    reporting(partial(_write_reports, directory, run))
+    (reporting or write_reports)(directory)
     return run
 
 
-def _write_reports(directory: RunDirectory, run: Run) -> None:
+def write_reports(directory: RunDirectory) -> None:
+    """Write the reports of a run that is judged."""
+    run = directory.run
     _explain(directory, run)
     _draw(directory, run)
     directory.report(run)

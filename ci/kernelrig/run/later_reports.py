@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from multiprocessing.connection import wait
+from pathlib import Path
 
+from kernelrig.files.serialization import from_json
+from kernelrig.model import Run
 from kernelrig.proc.workers import Lost, Worker
+from kernelrig.run.store import RunDirectory
 
 LOOK_S = 0.2
 
@@ -17,37 +21,39 @@ LOOK_S = 0.2
 class LaterReports:
     """Has the reports of one run at a time written; used as a context it ends with the last ones.
 
+    Its process is forked at once, before a connection has threads, of which a fork is not whole.
     What cannot be written (the disk is full) is raised before the next reports, or at the end.
     """
 
-    def __init__(self) -> None:
-        self._writer: Worker[None, None] | None = None
+    def __init__(self, root: Path, write: Callable[[RunDirectory], None]) -> None:
+        self._writer: Worker[Path, None] = Worker(
+            lambda folder: write(RunDirectory(root, folder, from_json(Run, folder / "run.json")))
+        )
+        self._busy = False
 
     def __enter__(self) -> LaterReports:
+        self._writer.start()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self.finish()
-        elif self._writer is not None:
+        try:
+            if kind is None:
+                self.finish()
+        finally:
             self._writer.end()
 
-    def __call__(self, write: Callable[[], None]) -> None:
+    def __call__(self, directory: RunDirectory) -> None:
         self.finish()
-        self._writer = Worker(lambda _: write())
-        self._writer.start()
-        self._writer.give(0, None)
+        self._busy = True
+        self._writer.give(0, directory.folder)
 
     def finish(self) -> None:
         """Wait until the reports that are under way are written."""
-        writer, self._writer = self._writer, None
-        if writer is None:
+        if not self._busy:
             return
-        try:
-            while not wait([writer.connection], LOOK_S):
-                pass  # a signal is looked at
-            ended = writer.take()
-        finally:
-            writer.end()
+        while not wait([self._writer.connection], LOOK_S):
+            pass  # a signal is looked at
+        self._busy = False
+        ended = self._writer.take()
         if isinstance(ended, Lost):
             raise ended.error

@@ -18,6 +18,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from kernelrig import build, report
@@ -41,6 +42,7 @@ from kernelrig.model import (
     Verdict,
     executor,
 )
+from kernelrig.proc import run_jobs
 from kernelrig.run.input_files import input_digests
 from kernelrig.run.spec import RunSpec
 
@@ -187,7 +189,10 @@ class RunDirectory:
         if run.host is None:
             raise ProtocolError(f"{self.folder / 'run.json'} has no record of the host it ran on")
         if run.bench is not None:
-            self.made = {c.place: self._candidate(c) for c in run.bench.candidates}
+            candidates = run.bench.candidates
+            # Each is 6 MB, and all are hashed: the host of a sweep waits for it.
+            loaded = run_jobs([partial(self._candidate, c) for c in candidates])
+            self.made = {c.place: b.result() for c, b in zip(candidates, loaded, strict=True)}
             return
         named = stage_variants(run.kernel, run.plan, run.arch)
         places = {"": run.variant, **{v: v for v in named if v != run.variant}}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelrig import __version__, config
+from kernelrig import config
 from kernelrig.build import toolchain
 from kernelrig.config.selection import DEFAULT_REMOTE, SELFTEST, at_arch_of
 from kernelrig.errors import BuildError, CiError, noted_run
@@ -130,7 +130,7 @@ def known_inputs(session: Session, planned: Planned) -> str:
 
 
 def _inputs(entry: SessionEntry, depends: dict[str, Any]) -> str:
-    named = {"entry": to_value(entry), "depends": depends, "version": __version__}
+    named = {"entry": to_value(entry), "depends": depends, "tool": package_digest()}
     return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
 
 

@@ -21,17 +21,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernelrig import __version__, build, config
+from kernelrig import build, config
 from kernelrig.bench.interval import t_quantile
 from kernelrig.config.selection import choose_kernel, choose_targets
 from kernelrig.engines import chosen_engine, open_engine
 from kernelrig.errors import ConfigError, IncompleteError, RemoteError
 from kernelrig.files.event_log import Event
 from kernelrig.files.serialization import to_json
-from kernelrig.model import Kernel, Outcome, Plan, Remote, Run, SweepResult, TunableSet
+from kernelrig.files.validation import adapter
+from kernelrig.model import BenchResult, Kernel, Outcome, Plan, Remote, Run, SweepResult, TunableSet
+from kernelrig.remote.kept_link import KeptLink
+from kernelrig.run import engine
 from kernelrig.run.builds import find_builds
+from kernelrig.run.executors import Means
 from kernelrig.run.input_files import input_digests
+from kernelrig.run.judging_process import JudgingProcess
 from kernelrig.run.later_reports import LaterReports
+from kernelrig.run.reuse import package_digest
 from kernelrig.run.spec import BuildSpec, find_tools
 from kernelrig.sweep import set_runs
 from kernelrig.sweep.journal import SWEEPS, Journal, open_journal
@@ -133,7 +139,7 @@ def _inputs(sweep: Sweep, build_key: str) -> tuple[str, dict[str, object]]:
         "sets": [s.values for s in sweep.sets],
         "remote": sweep.remote.name if sweep.remote else "",
         "case": sweep.case,
-        "version": __version__,
+        "tool": package_digest(),
     }
     if sweep.request.samples:
         named["samples"] = sweep.request.samples
@@ -151,11 +157,20 @@ def _go_on(sweep: Sweep, key: str, journal: Journal, *, here_alone: bool) -> str
         return _why_default(sweep, journal)
     if why or sweep.remote is None or here_alone:
         return why
-    t_quantile(CONFIDENCE, 1)  # what takes long to import is not imported while a GPU waits
+    # What takes long to import is not imported while a GPU waits.
+    t_quantile(CONFIDENCE, 1)
+    adapter(BenchResult)
     began = time.monotonic()
+    root = sweep.root
     try:
-        with LaterReports() as reporting:
-            for step in _host_steps(sweep, sweep.remote, journal, began, reporting):
+        # Processes are forked before the link has threads.
+        with (
+            LaterReports(root, engine.write_reports) as reporting,
+            JudgingProcess() as judged,
+            KeptLink() as linked,
+        ):
+            means = Means(linked, judged, reporting)
+            for step in _host_steps(sweep, sweep.remote, journal, began, means):
                 if step:
                     return step
                 if _default_is_out(sweep, journal):
@@ -220,12 +235,12 @@ def _tried(journal: Journal) -> set[str]:
 
 
 def _host_steps(
-    sweep: Sweep, remote: Remote, journal: Journal, began: float, reporting: LaterReports
+    sweep: Sweep, remote: Remote, journal: Journal, began: float, means: Means
 ) -> Iterator[str]:
     """Carry out one run after the other; yield why no more can be, or nothing after each."""
     budget = sweep.request.budget_minutes
     by_id = {s.id: s for s in sweep.sets}
-    end = partial(_end_run, sweep, journal, reporting)
+    end = partial(_end_run, sweep, journal, means)
     while True:
         known = _progress(sweep, journal)
         if known.unfinished is not None:
@@ -237,7 +252,7 @@ def _host_steps(
         if budget is not None and spent >= budget:
             yield f"the budget of {budget:g} minutes is spent"
         if known.opens and not any(journal.of("host")):
-            room = set_runs.room_on(sweep.root, remote, sweep.kernel, sweep.case)
+            room = set_runs.room_on(sweep.root, remote, sweep.kernel, sweep.case, means)
             journal.add("host", **({} if room is None else {"room": room}))
             continue
         whole = [] if known.opens else known.left_to_verify()
@@ -260,7 +275,7 @@ def _host_steps(
             event = {"kind": "heat", "sets": list(heat.sets), "rounds": heat.rounds,
                      "together": heat.together, **more}  # fmt: skip
             event |= {"verify": [heat.sets[0]]} if known.opens else {}
-        run = set_runs.carry_out(sweep.root, spec, partial(_note_run, journal, event), reporting)
+        run = set_runs.carry_out(sweep.root, spec, partial(_note_run, journal, event), means)
         yield end(event, run)
 
 
@@ -291,7 +306,7 @@ def _note_run(journal: Journal, event: Event, run: Run) -> None:
 def _end_run(
     sweep: Sweep,
     journal: Journal,
-    reporting: LaterReports,
+    means: Means,
     event: Mapping[str, Any],
     run: Run | None,
 ) -> str:
@@ -301,7 +316,7 @@ def _end_run(
     by the next call.
     """
     earlier = run is None
-    run = run or set_runs.brought_back(sweep.root, str(event["run"]), reporting)
+    run = run or set_runs.brought_back(sweep.root, str(event["run"]), means.reporting)
     if run is None:
         say(f"nothing is left of run {event['run']} here: its sets are run again")
         journal.add("dropped", run=event["run"])

@@ -39,6 +39,7 @@ from kernelrig.model import (
 )
 from kernelrig.remote import connect
 from kernelrig.run import engine, store
+from kernelrig.run.executors import OWN, Means, Reporting
 from kernelrig.run.figures import BENCH_FILE
 from kernelrig.run.prepare import with_build
 from kernelrig.run.spec import BuildSpec, RunSpec
@@ -185,9 +186,11 @@ def heat_run(
     return with_build(root, spec, Purpose.SWEEP, system_cuda=system_cuda)
 
 
-def room_on(root: Path, remote: Remote, kernel: Kernel, case: str) -> int | None:
+def room_on(
+    root: Path, remote: Remote, kernel: Kernel, case: str, means: Means = OWN
+) -> int | None:
     """Ask the host for how many processes its GPU has memory; None if it does not say."""
-    with connect(remote, root=root) as link:
+    with (means.linked or connect)(remote, root=root) as link:
         return room(link.facts, kernel, case)
 
 
@@ -204,12 +207,12 @@ def carry_out(
     root: Path,
     spec: RunSpec,
     opened: Callable[[Run], None],
-    reporting: engine.Reporting = engine.at_once,
+    means: Means = OWN,
 ) -> Run:
-    return engine.run_prepared(root, spec, opened, reporting)
+    return engine.run_prepared(root, spec, opened, means)
 
 
-def brought_back(root: Path, name: str, reporting: engine.Reporting = engine.at_once) -> Run | None:
+def brought_back(root: Path, name: str, reporting: Reporting | None = None) -> Run | None:
     """Return a run that an earlier client began, to its end; None if nothing of it can be had.
 
     It is not here (the sweep was moved to another machine), or it was never launched.

@@ -31,7 +31,7 @@ from kernelrig.remote.job import TimeLimit
 from kernelrig.remote.protocol import HostRefused
 from kernelrig.run.durations import good_seconds, stage_seconds
 from kernelrig.run.emulated_programs import prepare_programs
-from kernelrig.run.executors import Ended
+from kernelrig.run.executors import OWN, Ended, Means
 from kernelrig.run.gpu_speeds import with_speed
 from kernelrig.run.judging import judge_preflight, judge_stage, was_cancelled
 from kernelrig.run.launches import prepare_launches
@@ -50,12 +50,14 @@ class HostExecutor:
 
     remote: Remote
     spec: RunSpec
+    means: Means = OWN
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         upload = upload_set(directory, system_cuda=self.spec.system_cuda)
         for needed in ("judge_preflight", "stage_jobs", "read_stage"):
             getattr(stages, needed)  # imported before the host is held
-        with connect(self.remote, root=directory.root, to_ship=upload.blobs) as link:
+        linked = self.means.linked or connect
+        with linked(self.remote, root=directory.root, to_ship=upload.blobs) as link:
             link.timed = any(s.kind.measured for s in planned)
             until = time.monotonic() + self.spec.wait_s if self.spec.wait_s else 0.0
             if until and directory.device is DeviceKind.GPU:
@@ -76,7 +78,7 @@ class HostExecutor:
             bring_back(directory, link)
             if self._watches(directory):
                 busy = busy_share(link, link.facts.gpu.get("uuid", ""))
-                directory.save(replace(directory.run, gpu_busy=busy))
+                directory.run = replace(directory.run, gpu_busy=busy)
             if self.remote.kind == "slurm":
                 yield from on_its_node(directory, self.remote)
             else:
@@ -90,7 +92,7 @@ class HostExecutor:
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
         if stage.kind is StageKind.PREFLIGHT:
             return judge_preflight(directory)
-        return judge_stage(directory, stage)
+        return (self.means.judged or judge_stage)(directory, stage)
 
     def _launch(
         self,
@@ -198,8 +200,8 @@ def on_its_node(directory: RunDirectory, remote: Remote) -> Iterator[Stage]:
 
 
 def _note_held(directory: RunDirectory, link: HostLink) -> None:
-    """Record how long the host was held."""
-    directory.save(replace(directory.run, held_s=round(link.held_s, 3)))
+    """Note how long the host was held; it goes on file with the next verdict."""
+    directory.run = replace(directory.run, held_s=round(link.held_s, 3))
 
 
 def cancel_run(directory: RunDirectory, link: HostLink) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernelrig.bench import relays
 from kernelrig.errors import ProtocolError
 from kernelrig.files import serialization
 from kernelrig.files.rundir import write_atomic
@@ -37,20 +36,12 @@ from kernelrig.model import (
     passed,
     unreadable,
 )
-from kernelrig.stages.bench.command import (
-    RELAY,
-    bench_slots,
-    command_name,
-    process_command,
-    relay_file,
-    slot_stage,
-    slots_of,
-)
+from kernelrig.stages.bench.command import bench_slots, command_name, slot_stage
 from kernelrig.stages.bench.pairs import compare_pairs, join_pairs
-from kernelrig.stages.bench.process import STOPPED, ended_process, read_choice
-from kernelrig.stages.context import Context, Setup
+from kernelrig.stages.bench.process import STOPPED
+from kernelrig.stages.bench.relay import Seen, around, clocked_of, read_relay
+from kernelrig.stages.context import Context
 from kernelrig.stages.harness.ended import judge_end, judge_missing
-from kernelrig.stages.harness.result import Clock, HarnessResult
 from kernelrig.stages.plain.kernel_times import SOURCE, is_timed, read_kernel_times
 from kernelrig.stages.plain.metrics import printed_times_ms
 from kernelrig.stages.plain.reader import judge_program
@@ -106,7 +97,7 @@ def read_slots(
     planned = {c.name: c for c in job.commands}
     bad: dict[int, list[Verdict]] = {}
     timed: list[Timed] = []
-    read = _read_relay if bench.processes else _read_lone
+    read = read_relay if bench.processes else _read_lone
     for name, candidate, seen in read(stage, bench, slots, planned, result, folder, contexts):
         if isinstance(seen, Verdict):
             said = replace(seen, summary=f"process {name}: {seen.summary}")
@@ -123,10 +114,6 @@ def read_slots(
     return checks, tuple(timed)
 
 
-_Seen = tuple[str, int, "Sequence[Timed] | Verdict"]
-"""A process by its name, its candidate, and its slots or why it has none."""
-
-
 def _read_lone(
     stage: Stage,
     bench: Bench,
@@ -135,7 +122,7 @@ def _read_lone(
     result: StageResult,
     folder: Path,
     contexts: Sequence[Context],
-) -> Iterator[_Seen]:
+) -> Iterator[Seen]:
     for number, slot in enumerate(slots):
         name, context = command_name(number, slot), contexts[slot.candidate]
         if name not in planned:
@@ -144,77 +131,6 @@ def _read_lone(
         of_slot = slot_stage(stage, bench, slot)
         seen = _read_process(of_slot, slot, planned[name], result, folder, context)
         yield name, slot.candidate, seen if isinstance(seen, Verdict) else (seen,)
-
-
-def _read_relay(
-    stage: Stage,
-    bench: Bench,
-    slots: Sequence[Slot],
-    planned: Mapping[str, Command],
-    result: StageResult,
-    folder: Path,
-    contexts: Sequence[Context],
-) -> Iterator[_Seen]:
-    for candidate, context in enumerate(contexts):
-        wrong = read_choice(stage, candidate, planned, result, folder, context)
-        if wrong is not None:
-            yield "that chooses", candidate, wrong
-    relay = planned[RELAY]
-    measured_ms = 0.0
-    turns = [
-        (file, group, *whose, [group[n] for n in own])
-        for file, group in ((relay_file(n), g) for n, g in enumerate(relays(slots)))
-        for whose, own in slots_of(group).items()
-    ]
-    for file, group, candidate, process, own in turns:
-        context = contexts[candidate]
-        place = bench.candidates[candidate].place
-        setup = Setup(
-            context.kernel,
-            context.build,
-            None,
-            context.host,
-            context.remote,
-            place,
-            drawn=context.drawn,
-        )
-        whole, command = process_command(stage, bench, file, group, candidate, process, setup)
-        ended = ended_process(command, relay, file, result, folder, context)
-        if isinstance(ended, Verdict):
-            yield command.name, candidate, ended
-            continue
-        seen = read_timed(whole, command, ended, folder, context)
-        if isinstance(seen, Verdict):
-            yield command.name, candidate, seen
-            continue
-        each_s = ended.seconds / len(slots)
-        measured_ms += sum(s for s in seen.samples_ms if s is not None)
-        if measured_ms / 1e3 > ended.seconds:  # one slot after the other: no two overlap
-            said = f"with it the samples of all slots add up to {measured_ms / 1e3:.4g} s,"
-            lost = broken(f"{said} the {RELAY} ran {ended.seconds:.3f} s")
-            yield command.name, candidate, lost
-            continue
-        yield command.name, candidate, _parts(seen, own, each_s)
-
-
-def _parts(seen: HarnessResult, own: Sequence[Slot], each_s: float) -> tuple[Timed, ...]:
-    """Split the samples of one process into its slots: as many for each, in their order."""
-    samples = tuple(s for s in seen.samples_ms if s is not None)
-    during = [c for c in seen.clocks.during if c is not None]
-    of_slot, count = len(samples) // len(own), len(own)
-    return tuple(
-        Timed(
-            slot.candidate,
-            slot.round,
-            samples[of_slot * i : of_slot * (i + 1)],
-            each_s,
-            _around(seen),
-            _clocked(during[len(during) * i // count : len(during) * (i + 1) // count]),
-            slot.process,
-            spot_checked=seen.schema > 1,
-        )
-        for i, slot in enumerate(own)
-    )
 
 
 def _place(slots: Sequence[Slot], timed: Timed) -> int:
@@ -238,7 +154,7 @@ def _read_process(
             return seen
         samples = tuple(s for s in seen.samples_ms if s is not None)
         under_load = [c for c in seen.clocks.during if c is not None]
-        environment, clocked = _around(seen), _clocked(under_load or list(seen.clocks))
+        environment, clocked = around(seen), clocked_of(under_load or list(seen.clocks))
         checked = seen.schema > 1
     else:
         found = _plain_times(command, ended, folder, context)
@@ -301,26 +217,6 @@ def _printed(text: str) -> tuple[float, ...]:
             except ValueError:
                 found.append(math.nan)
     return tuple(found)
-
-
-def _around(seen: HarnessResult) -> Environment:
-    limits = [c.power_limit_w for c in seen.clocks]
-    return Environment(
-        gpu=seen.device.uuid if seen.device else "",
-        driver=seen.device.driver if seen.device else "",
-        power_limit_w=min(limits, default=0.0),
-        regime=seen.regime or "",
-        case=",".join(f"{name}={value}" for name, value in seen.case.items()),
-    )
-
-
-def _clocked(seen: Sequence[Clock]) -> Clocked:
-    return Clocked(
-        sm_mhz=tuple(c.sm_mhz for c in seen),
-        power_w=tuple(c.power_w for c in seen),
-        temperature_c=tuple(c.temperature_c for c in seen),
-        throttle_reasons=tuple(dict.fromkeys(c.throttle_reasons for c in seen)),
-    )
 
 
 def _candidate_check(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from kernelrig.model import Function, Pattern, Shape, Verdict, broken, failed
+from kernelrig.proc import run_jobs
 from kernelrig.stages.checksum.outputs import judge_compared, judge_sampled
 from kernelrig.stages.context import Context
 from kernelrig.stages.harness.result import Compared, HarnessResult, SpotCheck
@@ -80,10 +81,11 @@ def _judge_spots(samples: int, sets: int, seen: HarnessResult, context: Context)
             f"{len(checks)} timed launches were spot-checked, not the {len(wanted)} that"
             f" seed {seen.seed} draws"
         )
+    alike = (sets, seen.seed, context.function, tolerance, shape)
+    wanted_of = run_jobs([partial(_expected, seen.shape.m, c.sample, *alike) for c in checks])
     found = []
-    for check in checks:
-        key = (seen.shape.m, check.sample, sets, seen.seed, context.function, tolerance, shape)
-        said = _judge_spot(check, shape, *_expected(*key))
+    for check, made in zip(checks, wanted_of, strict=True):
+        said = _judge_spot(check, shape, *made.result())
         if isinstance(said, Verdict):
             return said
         found += [said] if said else []

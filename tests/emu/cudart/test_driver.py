@@ -15,6 +15,7 @@ FAILED = {
     "pointers": ["cuPointerGetAttribute"],
     "copies": ["cuMemcpy2D"],
     "objects": [],
+    "pools": [],
     "mapped": ["cudaMemcpy", "cuMemRelease"],
 }
 """The calls that CUDA refuses, of each mode."""

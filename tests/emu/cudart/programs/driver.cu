@@ -254,11 +254,13 @@ static int graphs(const char* path) {
   cudaGraphExec_t exec;
   CHECK(cudaGraphInstantiate(&exec, graph, 0));
   CHECK(cudaGraphLaunch(exec, nullptr));
+  CHECK(cudaDeviceSynchronize());
   EXPECT(host[31] == 13 && calls == 1);
   void* of_more[] = {&values, &seven};
   how = kernel_node(reinterpret_cast<void*>(add), of_more);
   CHECK(cudaGraphExecNodeSetParams(exec, added, &how));
   CHECK(cudaGraphLaunch(exec, nullptr));
+  CHECK(cudaDeviceSynchronize());
   EXPECT(host[0] == 17 && calls == 2);
   how = {};
   how.type = cudaGraphNodeTypeMemFree;
@@ -283,6 +285,7 @@ static int graphs(const char* path) {
   CUgraphExec made;
   CHECK(cuGraphInstantiate(&made, drivers, 0));
   CHECK(cuGraphLaunch(made, nullptr));
+  CHECK(cuCtxSynchronize());
   CHECK(cudaMemcpyFromSymbol(host, symbol, sizeof host));
   EXPECT(host[7] == 4);
   CUstream stream;
@@ -293,6 +296,7 @@ static int graphs(const char* path) {
   CHECK(cuGraphInstantiate(&made, drivers, 0));
   CHECK(cuGraphLaunch(made, stream));
   CHECK(cuGraphLaunch(made, stream));
+  CHECK(cuStreamSynchronize(stream));
   CHECK(cudaMemcpy(host, values, sizeof host, cudaMemcpyDeviceToHost));
   EXPECT(host[7] == 4 + 14);
   printf("%d wrong\n", wrong);
@@ -356,6 +360,37 @@ static int objects() {
   return wrong != 0;
 }
 
+static int pools() {
+  CUmemoryPool pool, mine;
+  CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
+  CUmemPoolProps how{};
+  how.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  how.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CHECK(cuMemPoolCreate(&mine, &how));
+  EXPECT(pool != mine);
+  cuuint64_t keep = ~0ull, kept = 0, used = 0;
+  CHECK(cuMemPoolSetAttribute(mine, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+  CHECK(cuMemPoolGetAttribute(mine, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept));
+  EXPECT(kept == keep);
+  CUstream stream;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CUdeviceptr at;
+  CHECK(cuMemAllocFromPoolAsync(&at, 128, mine, stream));
+  CHECK(cuMemsetD32Async(at, 4, 32, stream));
+  twice<<<1, 32, 0, stream>>>(reinterpret_cast<int*>(at), 32);
+  int host[32];
+  CHECK(cuMemcpyDtoHAsync(host, at, sizeof host, stream));
+  CHECK(cuStreamSynchronize(stream));
+  EXPECT(host[0] == 8 && host[31] == 8);
+  CHECK(cuMemPoolGetAttribute(mine, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+  EXPECT(used >= 128);
+  CHECK(cuMemFreeAsync(at, stream));
+  CHECK(cuStreamSynchronize(stream));
+  CHECK(cuMemPoolDestroy(mine));
+  printf("%d wrong\n", wrong);
+  return wrong != 0;
+}
+
 int main(int argc, char** argv) {
   CHECK(cuInit(0));
   CHECK(cudaFree(nullptr));
@@ -364,6 +399,8 @@ int main(int argc, char** argv) {
     return pointers();
   if (!strcmp(mode, "copies"))
     return copies();
+  if (!strcmp(mode, "pools"))
+    return pools();
   if (!strcmp(mode, "objects"))
     return objects();
   if (!strcmp(mode, "mapped") || !strcmp(mode, "no-access"))

@@ -147,8 +147,8 @@ bool Core::advance(Batch* batch) {
         !check(*batch, segment.leaves.checked, segment.last - 1))
       return false;
     const bool leaves = segment.end == BRANCH || segment.end == TABLE || segment.end == EXIT;
-    if (leaves && segment.last > segment.first && follows(segment, segment.last - 1) &&
-        follow(*batch, segment.last - 1) < 0)
+    if (shared.following && leaves && segment.last > segment.first &&
+        follows(segment, segment.last - 1) && follow(*batch, segment.last - 1) < 0)
       return false;
     visits[index] += size;
     shared.time += segment.last - segment.first;
@@ -199,7 +199,7 @@ bool Core::execute(Batch& batch, const Segment& segment) {
     if (instruction.at != told && instruction.run != check_register &&
         instruction.run != check_lanes) {
       told = instruction.at;
-      const int answer = follows(segment, told) ? follow(batch, told) : 0;
+      const int answer = shared.following && follows(segment, told) ? follow(batch, told) : 0;
       if (answer < 0)
         return false;
       python_at = answer ? told : -1;

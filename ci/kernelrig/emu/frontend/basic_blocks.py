@@ -126,20 +126,34 @@ def liveness(
 def maybe_unwritten(
     function: Function, steps: list[Step | None], cuts: list[tuple[int, int]], flow: Flow
 ) -> list[int]:
-    """Return the registers of which some way through the kernel reads a lane before it writes it.
+    """Return the registers of which some way through the kernel reads lanes before it writes."""
 
-    What an asynchronous instruction reads of its results in flight is for itself to look at.
-    """
-    before, _ = _liveness(function, steps, cuts, flow, checked_reads)
+    def uses(instruction: Instruction, step: Step | None) -> set[int]:
+        return checked_reads(instruction, step) | addends(instruction, step)
+
+    before, _ = _liveness(function, steps, cuts, flow, uses)
     entry = before[0] if before else 0
     return [register for register in range(len(function.registers)) if entry >> register & 1]
 
 
 def checked_reads(instruction: Instruction, step: Step | None) -> set[int]:
-    """Return the registers that must hold something when an instruction reads them."""
-    if step is not None and step.in_flight:
-        return {instruction.guard.register.index} if instruction.guard else set()
-    return read_by(instruction, step)
+    """Return the registers that must hold something when an instruction reads them, but addends."""
+    used = read_by(instruction, step)
+    return used - _written_in_flight(step)
+
+
+def addends(instruction: Instruction, step: Step | None) -> set[int]:
+    """Return the registers of D that a wgmma adds to, unless its scale-d is 0."""
+    if step is None or instruction.opcode != "wgmma" or not step.in_flight:
+        return set()
+    scale, _ = step.reads[0]
+    return set() if isinstance(scale, Integer) and not scale.value else _written_in_flight(step)
+
+
+def _written_in_flight(step: Step | None) -> set[int]:
+    if step is None or not step.in_flight:
+        return set()
+    return {r.index for r, _ in step.writes if r is not None}
 
 
 def _liveness(

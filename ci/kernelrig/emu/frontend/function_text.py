@@ -12,7 +12,7 @@ from kernelrig.emu.frontend.unwritten_lanes import Numbers, UnwrittenLanes
 from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.machine.special_registers import CLOCKS
 from kernelrig.emu.numerics.arrays import Array
-from kernelrig.ptx import Function, Instruction, Operand, Special
+from kernelrig.ptx import Function, Guard, Instruction, Operand, Special
 
 
 def compiled_late(name: str, text: str, file: str, names: dict[str, Any]) -> Callable[..., Any]:
@@ -78,13 +78,21 @@ class FunctionText:
 
     def _looks(self, at: int, i: Instruction, step: Step | None, guard: str) -> None:
         """Have the registers looked at that an instruction reads and that may not be written."""
-        self._looks_at(at, "M", self.unwritten.of_guard(i))
-        self._looks_at(at, f"N(M, {guard})" if guard else "M", self.unwritten.read_by(i, step))
+        self._looks_at(at, self.unwritten.of_guard(i), "", None)
+        self._looks_at(at, self.unwritten.read_by(i, step), guard, i.guard)
+        by, added = self.unwritten.added_to(i, step)
+        self._looks_at(at, added, f"r{by.register.index}" if by else "", by, sure=False)
 
-    def _looks_at(self, at: int, mask: str, numbers: Numbers) -> None:
-        """Have lanes looked at that may not have written what they read."""
+    def _looks_at(
+        self, at: int, numbers: Numbers, holds: str, by: Guard | None, *, sure: bool = True
+    ) -> None:
+        """Have lanes looked at that may not have written what they read, where `by` holds; `sure`:
+        it holds something.
+        """
         if numbers:
-            self.lines.append(f"Y(C, {mask}, {numbers}, {at})")
+            known = f"if type({holds}) is A: " if holds and not sure else ""
+            mask = f"N(M, {holds})" if holds else "M"
+            self.lines.append(f"{known}Y(C, {mask}, {numbers}, {at})")
 
     def _fills(self, mask: str, numbers: Numbers) -> None:
         """Have lanes known as written from here on."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kernelrig.emu.frontend.basic_blocks import checked_reads
+from kernelrig.emu.frontend.basic_blocks import addends, checked_reads
 from kernelrig.emu.machine.instruction_table import Step
-from kernelrig.ptx import Instruction
+from kernelrig.ptx import Guard, Instruction, Register
 
 Numbers = tuple[int, ...]
 
@@ -39,6 +39,15 @@ class UnwrittenLanes:
         if not self._number:
             return ()
         return self._asked(sorted(checked_reads(instruction, step)), instruction.guard is None)
+
+    def added_to(self, instruction: Instruction, step: Step | None) -> tuple[Guard | None, Numbers]:
+        """Return the numbers of those that a wgmma adds to where a predicate holds, its scale-d."""
+        found = addends(instruction, step) if self._number else set()
+        if not found or step is None or instruction.guard:
+            return None, ()
+        scale, _ = step.reads[0]
+        by = Guard(scale, negated=False) if isinstance(scale, Register) else None
+        return by, self._asked(sorted(found), surely=by is None)
 
     def written_by(self, instruction: Instruction, step: Step) -> Numbers:
         """Return the numbers of those that an instruction writes."""

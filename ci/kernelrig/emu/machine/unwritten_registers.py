@@ -15,7 +15,7 @@ from kernelrig.emu.numerics.arrays import LANES, Mask
 from kernelrig.ptx import Instruction, Negated, Operand, Register, Vector
 
 _ALL = (1 << LANES) - 1
-_PRODUCTS = frozenset({"mma", "wmma"})
+_PRODUCTS = frozenset({"mma", "wmma", "wgmma"})
 _OPERANDS = ("D", "A", "B", "C")
 
 
@@ -55,13 +55,17 @@ class UnwrittenRegisters:
         does, fix = "reads", ""
         name = program.function.registers[register].name
         if operand:
-            does = "adds to" if operand == "C" else "multiplies by"
+            does = "adds to" if operand in "CD" else "multiplies by"
             name += f" of {operand}"
-            if operand == "C":
+            if operand == "D":
+                fix = "scale-d must be false in the first product"
+            elif operand == "C":
                 fix = "set the accumulator to zero before the first product that adds to it"
                 fix += " (fill_fragment)" if instruction.opcode == "wmma" else ""
         text = f"{instruction.mnemonic} {does} {name}, which nothing has written"
         if values is None:
+            if instruction.opcode == "wgmma":
+                return  # it reports by itself what none of the warps has written
             held = (lanes[:, None] >> np.arange(LANES, dtype=np.uint32) & 1).astype(np.bool_)
             batch.report(
                 "uninitialised", text, held, same=operand, context=Context("register-not-written")
@@ -93,10 +97,11 @@ def _words(batch: WarpBatch, mask: Mask) -> NDArray[np.uint32]:
 
 def _operand(i: Instruction, register: int) -> str:
     """Return which matrix of a product a register is of, "" for another instruction."""
-    if i.opcode not in _PRODUCTS or "mma" not in {i.opcode, *i.flags}:
+    if i.opcode not in _PRODUCTS or not {"mma", "mma_async"} & {i.opcode, *i.flags}:
         return ""
-    for name, operand in zip(_OPERANDS[1:], i.operands[1:], strict=False):
-        if register in _indices(operand):
+    first = 0 if i.opcode == "wgmma" else 1
+    for name, operand in zip(_OPERANDS[first:], i.operands[first:], strict=False):
+        if register in _indices(operand) and (first or isinstance(operand, Vector)):
             return name
     return ""
 

@@ -307,9 +307,8 @@ class _Encoder:
     def _looks(self, at: int, instruction: Instruction) -> None:
         """Have lanes looked at that may not have written what they read, then what is written."""
         guard, negated = self._guard(instruction.guard)
-        for guarded, numbers in self.functions.looked_at[at]:
-            places = (guard, negated) if guarded else ()
-            self._instruction(LOOK, at, *places, immediates=(len(numbers), *numbers))
+        for by, numbers in self.functions.looked_at[at]:
+            self._instruction(LOOK, at, *self._guard(by), immediates=(len(numbers), *numbers))
         if numbers := self.functions.filled[at]:
             self._instruction(
                 self.find(b"register.fills"), at, guard, negated,

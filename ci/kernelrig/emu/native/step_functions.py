@@ -14,7 +14,7 @@ from kernelrig.emu.frontend.basic_blocks import successors
 from kernelrig.emu.frontend.codegen import Codegen
 from kernelrig.emu.frontend.unwritten_lanes import Numbers
 from kernelrig.emu.numerics.arrays import U32
-from kernelrig.ptx import Register
+from kernelrig.ptx import Guard, Register
 
 
 class StepFunctions(Codegen):
@@ -27,8 +27,8 @@ class StepFunctions(Codegen):
         self.names = dict(codegen.names)
         self.checks: dict[int, tuple[int, ...]] = {}
         self.overwriting: dict[int, tuple[int, ...]] = {}  # by instruction: watched registers
-        # By instruction: what is looked at, by guard or not, and what is written (UnwrittenLanes).
-        self.looked_at: dict[int, list[tuple[bool, Numbers]]] = {}
+        # By instruction: what is looked at, where what holds, and what is written (UnwrittenLanes).
+        self.looked_at: dict[int, list[tuple[Guard | None, Numbers]]] = {}
         self.filled: dict[int, Numbers] = {}
         self.fetched: dict[int, frozenset[int]] = {}
         self.segment_of: dict[int, int] = {}
@@ -36,7 +36,7 @@ class StepFunctions(Codegen):
         self._followed: dict[int, Callable[..., Any]] = {}
         self._checking: list[int] = []
         self._overwriting: list[int] = []
-        self._looking: list[tuple[bool, Numbers]] = []
+        self._looking: list[tuple[Guard | None, Numbers]] = []
         self._filling: Numbers = ()
         self._known: frozenset[int] = frozenset()
         for index, (first, last) in enumerate(self.cuts):
@@ -88,10 +88,12 @@ class StepFunctions(Codegen):
     def _follow(self, at: int, guard: str, operands: list[str]) -> None:
         """Do nothing: the core asks for it before it runs an instruction."""
 
-    def _looks_at(self, at: int, mask: str, numbers: Numbers) -> None:
+    def _looks_at(
+        self, at: int, numbers: Numbers, holds: str, by: Guard | None, *, sure: bool = True
+    ) -> None:
         """The core looks by itself (`encode`)."""
         if numbers:
-            self._looking.append((mask != "M", numbers))
+            self._looking.append((by, numbers))
 
     def _fills(self, mask: str, numbers: Numbers) -> None:
         """The core does by itself."""

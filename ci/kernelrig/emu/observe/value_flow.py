@@ -322,7 +322,7 @@ def _of_warpgroup(
     Registers 0 and 2 of A are of row t / 4, 1 and 3 of the row 8 below; so are D's, two in turn, or
     of f16 one.
     """
-    adds = bool(_lane_bits(operands[0], row))
+    adds = isinstance(operands[0], np.ndarray) and bool(_lane_bits(operands[0], row))
     halves = [0, 0]
     of_a: list[Origin] = []
     count = len(flow.step.reads) - len(flow.outs) if flow.step else 0

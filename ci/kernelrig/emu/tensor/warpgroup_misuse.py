@@ -25,6 +25,8 @@ def ready(batch: WarpBatch, value: Held, form: Form, kind: np.dtype[Any]) -> Arr
     """Return an operand that must hold something; report one that does not."""
     if isinstance(value, np.ndarray):
         return value
+    if not isinstance(value, Pending) and batch.machine.values is not None:
+        return np.zeros((1, 1), kind)  # it is followed (machine.unwritten_registers)
     batch.report(
         "uninitialised",
         f"{form.name} reads a register before {value.text}"
@@ -79,6 +81,8 @@ def report_overwritten(batch: WarpBatch, mask: Mask, register: int) -> None:
 
 def report_addend(batch: WarpBatch, value: Unready, form: Form) -> None:
     """Report a register of D that a product adds to and that holds nothing."""
+    if not isinstance(value, Pending) and batch.machine.values is not None:
+        return
     batch.report(
         "uninitialised",
         f"{form.name} adds to registers"

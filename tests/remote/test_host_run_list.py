@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -61,3 +62,16 @@ def test_a_journal_that_is_no_file_costs_its_own_row_alone(host: LocalHost) -> N
 def test_a_list_that_no_agent_sends_is_refused(answer: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError):
         host_runs("host", answer, 2)
+
+
+def test_stages_beside_each_other_are_listed_in_the_order_of_the_plan(host: LocalHost) -> None:
+    host.run([job("one", shell("a", ":"))])
+    journal = host.workdir / "runs/run-1/journal.jsonl"
+    begun, *_ = journal.read_text().splitlines(keepends=True)
+    # Of two workers the second was heard first.
+    for index, stage in ((2, "two"), (1, "one")):
+        event = {"event": "stage_started", "stage": stage, "index": index, "gpu": f"GPU-{index}"}
+        begun += json.dumps(event) + "\n"
+    journal.write_text(begun)
+    (run,), _ = host.link().runs(10)
+    assert run.stage == "one, two"

@@ -47,23 +47,29 @@ def _described(run: Path, agents: HostAgents) -> Json:
         if not alive:
             found["until_utc"] = _utc(status.st_mtime)
         if stat.S_ISREG(status.st_mode) and status.st_size <= JOURNAL_BYTES:
-            running: dict[str, str] = {}
+            running: dict[str, tuple[str, int]] = {}
             for event, _ in journal_events(journal, 0):
                 _take(found, event, running)
-            found["stage"] = ", ".join(running)
+            # In the order of the plan: of those that run beside each other any may be heard first.
+            found["stage"] = ", ".join(sorted(running, key=lambda stage: running[stage][1]))
     return found
 
 
-def _take(found: Json, event: Json, running: dict[str, str]) -> None:
-    """Take note of an event; `running` are the stages under way, each with its GPU."""
+def _take(found: Json, event: Json, running: dict[str, tuple[str, int]]) -> None:
+    """Take note of an event; `running` are the stages under way: their GPU, and place in the plan.
+
+    A program of the run may have written into the journal: what it says is shown, and trusted with
+    nothing.
+    """
     kind, stage = event["event"], str(event.get("stage"))
     if kind == "run_started":
         found["since_utc"] = str(event.get("utc"))
     elif kind == "stage_started":
         gpu = str(event.get("gpu") or "")
-        for other in [s for s, g in running.items() if not (gpu and g and gpu != g)]:
+        for other in [s for s, (g, _) in running.items() if not (gpu and g and gpu != g)]:
             del running[other]
-        running[stage] = gpu
+        index = event.get("index")
+        running[stage] = gpu, index if isinstance(index, int) else 0
     elif kind == "stage_ended":
         running.pop(stage, None)
         found["ended_stages"] += 1

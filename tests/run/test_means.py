@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,8 @@ def test_another_remote_is_another_connection(
 ) -> None:
     mine = config.load_remotes(project)["mine"]
     with KeptLink() as linked:
-        for remote in (mine, mine, config.load_remotes(project)["local"]):
+        of_an_entry = replace(mine, max_minutes=3.0)  # as a session gives each what is left
+        for remote in (mine, of_an_entry, config.load_remotes(project)["local"]):
             with linked(remote, root=project) as link:
                 assert link.facts.hostname
     assert capfd.readouterr().err.count(CONNECTED) == 2
@@ -93,6 +95,7 @@ def test_without_the_process_that_judges_stages_are_judged_here(
     project: Path, judged_by: Path
 ) -> None:
     with JudgingProcess() as judged:
+        assert judged._judge is not None
         judged._judge.request_end()  # as if the system had no memory left
         run = run_once(project, Means(judged=judged))
     assert Outcome.ERROR not in outcomes(run)

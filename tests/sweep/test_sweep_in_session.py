@@ -65,3 +65,27 @@ def test_a_sweep_that_does_not_compile_uses_no_host(tmp_path: Path) -> None:
     assert (knobs.outcome, knobs.exit_code, knobs.remote) == (Outcome.FAIL, 3, "")
     assert after.outcome is Outcome.SKIP
     assert not any("embedded SSH host" in line for line in answer.progress)
+
+
+def test_a_dry_run_says_that_the_sweep_has_its_verdict_and_touches_nothing(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    (project.root / "night.yaml").write_text(
+        "schema: 1\nentries:\n  knobs: {task: sweep, kernel: race, set: [DEPTH]}\n"
+    )
+    words = ("session", "night.yaml", "--remote", "local")
+
+    def planned() -> list[str]:
+        """Return the row of the entry; nothing is left by asking for it."""
+        before = sorted(project.root.rglob("*"))
+        answer = project.invoke(*words, "--dry-run")
+        assert answer.exit_code == 0, answer.stderr
+        assert sorted(project.root.rglob("*")) == before
+        return next(line for line in answer.stdout.splitlines() if "knobs" in line).split()
+
+    assert planned() == ["knobs", "sweep", "-", "local", "unknown", "unknown"]
+    assert project.invoke(*words).exit_code == 0
+    assert planned()[4:] == ["0", "(reused:", "pass)", "-"]
+    # Another text of the program: its build is not there, and no verdict on it.
+    with (project.root / "kernel/race.cpp").open("a") as source:
+        source.write("// changed\n")
+    assert planned()[4:] == ["unknown", "unknown"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from kernelrig.errors import CiError
@@ -42,10 +43,11 @@ class KeptLink:
         self, remote: Remote, *, root: Path, to_ship: Mapping[str, Path] | None = None
     ) -> Iterator[HostLink]:
         """Yield the link to `remote`, made anew unless the last run left one to the same."""
-        if self._link is None or self._remote != remote:
+        reached = replace(remote, max_minutes=None, max_cost=None)  # those of each run alone
+        if self._link is None or self._remote != reached:
             self.close()
             made = connect(remote, root=root, to_ship=to_ship)
-            self._link, self._remote = self._open.enter_context(made), remote
+            self._link, self._remote = self._open.enter_context(made), reached
         else:
             self._link.begin_run()
         link = self._link

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kernelrig import build, config
 from kernelrig.build import toolchain
+from kernelrig.build.cache import BUILDS
 from kernelrig.build.worktree import checkout
 from kernelrig.config.selection import choose_kernel
 from kernelrig.errors import CiError
@@ -54,6 +55,8 @@ def find_builds(
 ) -> dict[str, Build] | None:
     """Return the builds that are there already, None unless all are; nothing is made or fetched."""
     requests = [w.request for w in wanted.values() if w.here]
+    if requests and not (root / BUILDS).is_dir():
+        return None  # the versions of the tools need not be asked for, and kept
     extras = {e for r in requests for e in extras_for(r, system_cuda=system_cuda)}
     if not system_cuda and any(r.kernel.cuda for r in requests):
         extras.add("cuda")

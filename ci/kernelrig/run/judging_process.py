@@ -23,26 +23,32 @@ class JudgingProcess:
     """
 
     def __init__(self) -> None:
-        self._judge: Worker[tuple[RunDirectory, Stage], StageRecord] = Worker(
-            lambda task: judge_stage(*task)
-        )
+        self._judge: Worker[tuple[RunDirectory, Stage], StageRecord] | None = None
         self._there = False
 
     def __enter__(self) -> JudgingProcess:
+        self.begin()
+        return self
+
+    def begin(self) -> None:
+        """Fork the process, unless that is done; it ends with the one that has begun it."""
+        if self._judge is not None:
+            return
         # What takes long to import, before a host is held.
         from kernelrig.reference import spot_check  # noqa: F401
         from kernelrig.stages import read_stage  # noqa: F401
 
+        self._judge = Worker(lambda task: judge_stage(*task))
         self._judge.start()
         self._there = True
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._there = False
-        self._judge.end()
+        if self._judge is not None:
+            self._judge.end()
 
     def __call__(self, directory: RunDirectory, stage: Stage) -> StageRecord:
-        if not self._there:
+        if not self._there or self._judge is None:
             return judge_stage(directory, stage)
         try:
             self._judge.give(0, (directory, stage))

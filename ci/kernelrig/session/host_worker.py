@@ -15,6 +15,7 @@ from kernelrig.files.event_log import EventLog
 from kernelrig.files.serialization import from_json
 from kernelrig.model import Outcome, Run, SessionCase, combine
 from kernelrig.proc import catch_signals
+from kernelrig.remote.kept_link import KeptLink
 from kernelrig.rental import life_cycle
 from kernelrig.report.outcome import (
     exit_code,
@@ -27,6 +28,8 @@ from kernelrig.report.outcome import (
     stage_verdicts,
 )
 from kernelrig.run import engine, store
+from kernelrig.run.executors import Means
+from kernelrig.run.judging_process import JudgingProcess
 from kernelrig.run.prepare import prepare
 from kernelrig.run.requests import BenchRequest, RunRequest
 from kernelrig.session.session_choice import Session, Way
@@ -71,8 +74,10 @@ class HostWorker:
         self.planned = {p.name: p for p in session.planned}
         self.is_up = False
         self.opened = ""
+        self.linked, self.judged = KeptLink(), JudgingProcess()
 
     def __call__(self, task: HostTask) -> Done:
+        self.judged.begin()  # before the link has threads
         self.opened, self.inputs = "", task.inputs
         label(f"{self.remote}" + (f" {task.entry}" if task.entry else ""))
         with catch_signals():
@@ -117,7 +122,9 @@ class HostWorker:
             self.log.add("run", run=run.id, **self._about(task.entry))
             self.opened = run.id
 
-        return self._judged(task.entry, engine.run_prepared(self.root, spec, opened), fresh=True)
+        means = Means(self.linked, self.judged)
+        run = engine.run_prepared(self.root, spec, opened, means)
+        return self._judged(task.entry, run, fresh=True)
 
     def _sweep(self, task: HostTask, request: SweepRequest) -> Done:
         self.log.add("begun", **self._about(task.entry))
@@ -125,6 +132,7 @@ class HostWorker:
         if task.most_minutes is not None:
             budget = task.most_minutes if budget is None else min(budget, task.most_minutes)
         known = {str(r) for e in self.log.events if "runs" in e for r in e["runs"]}
+        self.linked.close()  # a sweep has a link of its own, and forks before that
         result = run_sweep(self.root, replace(request, budget_minutes=budget))
         runs = tuple(r for r in result.runs if r not in known)
         held = {"runs": list(runs), **self._spent(sum(map(self._minutes_of, runs)))}
@@ -207,6 +215,7 @@ class HostWorker:
 
     def _give_back(self) -> Done:
         self.is_up = False
+        self.linked.close()
         say(life_cycle.down(self.root, self.remote, _nobody))
         self.log.add("given_back", remote=self.remote)
         return Done()

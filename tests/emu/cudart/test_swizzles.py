@@ -25,3 +25,11 @@ def test_a_gpu_before_blackwell_takes_no_such_map(cuda_toolchain: Toolchain) -> 
     assert ran.run.exit_code == 5
     (note,) = {note.text for note in ran.run.notes if note.kind is Noted.TENSOR_MAP}
     assert "swizzle is 128B_ATOM_32B: a GPU of sm_90a has none, sm_100a does" in note
+
+
+def test_why_a_tensor_map_is_not_made_is_said_of_its_place_too(cuda_toolchain: Toolchain) -> None:
+    ran = run_compiled("swizzles", cuda_toolchain, "misaligned")
+    assert ran.run.exit_code == 5
+    (note,) = {note.text for note in ran.run.notes if note.kind is Noted.TENSOR_MAP}
+    assert note.startswith("cuTensorMapEncodeTiled: the CUtensorMap to write is not aligned to 64")
+    assert "--nvcc-flags=-O1" in note

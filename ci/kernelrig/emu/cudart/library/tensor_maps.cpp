@@ -20,9 +20,17 @@ struct Tensor {
   const cuuint64_t *dims, *strides;
   const cuuint32_t* steps;
 
-  bool is_there() const {
-    return out && dims && steps && (rank == 1 || strides) && rank >= 1 && rank <= 5 &&
-           reinterpret_cast<uintptr_t>(out) % alignof(CUtensorMap) == 0;
+  // What is wrong with the pointers and the rank themselves; null for nothing.
+  const char* wrong() const {
+    if (rank < 1 || rank > 5)
+      return "the rank is not 1 to 5";
+    if (!out || !dims || !steps || (rank > 1 && !strides))
+      return "one of its pointers is null";
+    if (reinterpret_cast<uintptr_t>(out) % alignof(CUtensorMap))
+      return "the CUtensorMap to write is not aligned to 64 bytes: declare it alignas(64), also "
+             "in memory that malloc made; g++ 12 misaligns what a function returns, unless "
+             "--nvcc-flags=-O1 is given";
+    return nullptr;
   }
 
   TensorMap message(const void* caller) const {
@@ -50,6 +58,14 @@ struct Tensor {
   }
 };
 
+// Says why what it is asked for is none; CUDA's rules of the rest the emulator says itself.
+cudaError_t refused(const char* call, const char* why, const void* caller) {
+  const Note note{Noted::TENSOR_MAP, cudaErrorInvalidValue, 0, 0, callers_of(caller)};
+  if (!process().forked)
+    ask(Request::NOTE, packed(note) + call + ": " + why);
+  return cudaErrorInvalidValue;
+}
+
 }  // namespace
 
 extern "C" {
@@ -61,8 +77,8 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* out, CUtensorMapDataType type, cuui
                                 CUtensorMapL2promotion promotion,
                                 CUtensorMapFloatOOBfill fill_with) {
   const Tensor tensor{out, type, rank, address, dims, strides, steps};
-  if (!tensor.is_there() || !box)
-    DRIVER(CUDA_ERROR_INVALID_VALUE);
+  if (const char* wrong = box ? tensor.wrong() : "its box is null")
+    DRIVER(refused(__func__, wrong, CALLER));
   TensorMap asked = tensor.message(CALLER);
   std::copy_n(box, rank, asked.box);
   DRIVER(tensor.make(asked, interleave, swizzle, promotion, fill_with));
@@ -76,8 +92,8 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap* out, CUtensorMapDataType type, cuu
                                  CUtensorMapL2promotion promotion,
                                  CUtensorMapFloatOOBfill fill_with) {
   const Tensor tensor{out, type, rank, address, dims, strides, steps};
-  if (!tensor.is_there() || !lower || !upper)
-    DRIVER(CUDA_ERROR_INVALID_VALUE);
+  if (const char* wrong = lower && upper ? tensor.wrong() : "one of its corners is null")
+    DRIVER(refused(__func__, wrong, CALLER));
   TensorMap asked = tensor.message(CALLER);
   asked.im2col = 1;
   const cuuint32_t corners = std::max<cuuint32_t>(rank, 2) - 2;

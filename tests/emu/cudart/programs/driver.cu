@@ -299,6 +299,26 @@ static int graphs(const char* path) {
   CHECK(cuStreamSynchronize(stream));
   CHECK(cudaMemcpy(host, values, sizeof host, cudaMemcpyDeviceToHost));
   EXPECT(host[7] == 4 + 14);
+
+  // Into a graph that has a node: twice it, behind the fill of ones, and three more.
+  cudaGraph_t given;
+  CHECK(cudaGraphCreate(&given, 0));
+  CHECK(cuGraphAddMemsetNode(&zero, given, nullptr, 0, &fill, nullptr));
+  CHECK(cudaStreamBeginCaptureToGraph(stream, given, &zero, nullptr, 1,
+                                      cudaStreamCaptureModeGlobal));
+  twice<<<1, 32, 0, stream>>>(values, 32);
+  add<<<1, 32, 0, stream>>>(values, 3);
+  cudaGraph_t ended;
+  CHECK(cudaStreamEndCapture(stream, &ended));
+  EXPECT(ended == given);
+  edges = 0;
+  CHECK(cudaGraphGetEdges(given, nullptr, nullptr, nullptr, &edges));
+  EXPECT(edges == 2);
+  CHECK(cudaGraphInstantiate(&exec, given, 0));
+  CHECK(cudaGraphLaunch(exec, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaMemcpy(host, values, sizeof host, cudaMemcpyDeviceToHost));
+  EXPECT(host[31] == 5);
   printf("%d wrong\n", wrong);
   return wrong != 0;
 }

@@ -173,6 +173,12 @@ CUresult cuGraphExecDestroy(CUgraphExec exec) { return CUresult(cudaGraphExecDes
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   return CUresult(cudaStreamBeginCapture(stream, cudaStreamCaptureMode(mode)));
 }
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* needs,
+                                     const CUgraphEdgeData*, size_t count,
+                                     CUstreamCaptureMode mode) {
+  return CUresult(cudaStreamBeginCaptureToGraph(stream, graph, needs, nullptr, count,
+                                                cudaStreamCaptureMode(mode)));
+}
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* out) {
   return CUresult(cudaStreamEndCapture(stream, out));
 }

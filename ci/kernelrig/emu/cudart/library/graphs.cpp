@@ -164,7 +164,9 @@ CUgraphNode_st* copy_in(cudaGraphExec_t exec, cudaGraphNode_t node) {
   return found == exec->copies.end() ? nullptr : found->second;
 }
 
-cudaError_t begin(cudaStream_t stream, cudaStreamCaptureMode mode) {
+// Captures into a graph of its own, or into the program's behind these nodes of it.
+cudaError_t begin(cudaStream_t stream, cudaStreamCaptureMode mode, cudaGraph_t graph = nullptr,
+                  std::vector<CUgraphNode_st*> needs = {}) {
   std::lock_guard held(process().lock);
   CUstream_st* one = is_stream(stream) ? stream_of(stream) : nullptr;
   if (!one)
@@ -172,20 +174,25 @@ cudaError_t begin(cudaStream_t stream, cudaStreamCaptureMode mode) {
   if (one->capture)
     return cudaErrorIllegalState;
   static unsigned long long last_id = 0;
-  auto* made = new Capture{new CUgraph_st, one, mode, std::this_thread::get_id(), ++last_id};
+  auto* made = new Capture{graph ? graph : new CUgraph_st, one, mode, std::this_thread::get_id(),
+                           ++last_id};
+  made->borrowed = graph;
+  made->before = made->graph->nodes.size();
   captures().insert(made);
   made->streams.insert(one);
   one->capture = made;
-  one->last.clear();
+  one->last = std::move(needs);
   return cudaSuccess;
 }
 
 // Whether the stream that began a capture waits for all that others did in it.
 bool joined(const Capture& capture) {
   std::set<CUgraphNode_st*> needed(capture.origin->last.begin(), capture.origin->last.end());
-  for (auto& node : capture.graph->nodes)
+  auto& nodes = capture.graph->nodes;
+  for (auto& node : nodes)
     needed.insert(node->needs.begin(), node->needs.end());
-  return needed.size() == capture.graph->nodes.size();
+  return std::all_of(nodes.begin() + std::ptrdiff_t(capture.before), nodes.end(),
+                     [&](auto& node) { return needed.count(node.get()); });
 }
 
 cudaError_t end(cudaStream_t stream, cudaGraph_t* out) {
@@ -203,7 +210,7 @@ cudaError_t end(cudaStream_t stream, cudaGraph_t* out) {
   for (CUstream_st* each : capture->streams)
     each->capture = nullptr, each->last.clear();
   captures().erase(capture);
-  if (error)
+  if (error && !capture->borrowed)
     delete capture->graph;
   delete capture;
   return error;
@@ -265,6 +272,25 @@ extern "C" {
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   FINISHED(begin(stream, mode));
+}
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
+                                          const cudaGraphNode_t* needs, const cudaGraphEdgeData*,
+                                          size_t count, cudaStreamCaptureMode mode) {
+  if (!graph || (count && !needs))
+    FINISHED(cudaErrorInvalidValue);
+  FINISHED(begin(stream, mode, graph, {needs, needs + count}));
+}
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* needs,
+                                                const cudaGraphEdgeData*, size_t count,
+                                                unsigned flags) {
+  std::lock_guard held(process().lock);
+  CUstream_st* one = is_stream(stream) ? stream_of(stream) : nullptr;
+  if (!one || !one->capture || (count && !needs))
+    FINISHED(one && !one->capture ? cudaErrorIllegalState : cudaErrorInvalidValue);
+  if (flags != cudaStreamAddCaptureDependencies)
+    one->last.clear();
+  one->last.insert(one->last.end(), needs, needs + count);
+  FINISHED(cudaSuccess);
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
   FINISHED(end(stream, out));

@@ -35,6 +35,8 @@ struct Capture {
   unsigned long long id;
   bool invalid = false;
   std::set<CUstream_st*> streams;
+  size_t before = 0;      // nodes that the graph had when the capture began
+  bool borrowed = false;  // the graph is the program's
 };
 
 }  // namespace cudart

@@ -52,7 +52,9 @@ ORDER_RULES = (
         "9.7.15.7",
         "wgmma operations are committed and waited for before their operands change",
         "they are asynchronous",
-        "wgmma.commit_group and wgmma.wait_group, then a barrier before other threads use it",
+        "wgmma.commit_group and wgmma.wait_group, then a barrier before other threads use it; where"
+        " the source waits, nvcc has moved the access above it: behind the wait let an empty asm"
+        ' volatile take each register as "+f" or "+r" (CUTLASS: warpgroup_fence_operand)',
     ),
     IsaRule(
         "wgmma-fragments-not-fenced",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from kernelrig.model import CommandResult, EndedBy
+from kernelrig.remote.agent.disk import remove_tree, walk
 from kernelrig.remote.journal import LOST, read_journal
 from kernelrig.remote.transfer import Missing
 
@@ -92,6 +93,40 @@ def test_files_are_bounded_too(host: LocalHost) -> None:
     (result,), _ = host.run([job("smoke", shell("writer", script), disk_bytes=2_000_000)])
     assert only(result.commands).ended_by is EndedBy.DISK_LIMIT
     assert only(result.commands).detail == "more than 2000000 bytes of files"
+
+
+def test_folders_nested_deeper_than_python_calls_end_no_agent_and_can_be_removed(
+    host: LocalHost,
+) -> None:
+    nested = "for i in $(seq 1500); do mkdir d; cd d; done"
+    jobs = [job("smoke", shell("a", nested), shell("b", "exit 3"))]
+    try:
+        (result,), _ = host.run(jobs)
+        (folder,) = host.workdir.glob("runs/*/stages/01-smoke")
+        assert sum("d" in folders for _, folders, _ in walk(folder)) == 1500
+        assert remove_tree(folder) >= 0
+        assert not folder.exists()
+    finally:  # shutil.rmtree, by which pytest removes it, takes no folder so deep
+        subprocess.run(("rm", "-rf", host.workdir), check=True)
+    assert [(c.ended_by, c.exit_code) for c in result.commands] == [
+        (EndedBy.EXIT, 0),
+        (EndedBy.EXIT, 3),
+    ]
+
+
+def test_a_path_too_long_to_be_named_is_removed(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    (tmp_path / "outside").write_text("stays")
+    at = os.open(top, os.O_RDONLY)
+    for _ in range(40):
+        os.mkdir("n" * 200, dir_fd=at)
+        os.symlink(tmp_path / "outside", "link", dir_fd=at)
+        at, above = os.open("n" * 200, os.O_RDONLY, dir_fd=at), at
+        os.close(above)
+    os.close(at)
+    remove_tree(top)
+    assert [p.name for p in tmp_path.iterdir()] == ["outside"]
 
 
 @pytest.mark.parametrize("then", ["sleep 1000", "exit 1"])

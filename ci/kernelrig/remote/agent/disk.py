@@ -7,6 +7,7 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -81,7 +82,7 @@ def tree_bytes(folder: Path) -> int:
     takes nothing here and all of its size wherever it is copied to.
     """
     total = 0
-    for parent, _, names in os.walk(folder):
+    for parent, _, names in walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
                 status = os.lstat(f"{parent}/{name}")
@@ -89,14 +90,52 @@ def tree_bytes(folder: Path) -> int:
     return total
 
 
+def walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield what os.walk does, however deep a program nests folders: os.walk calls itself."""
+    left = [str(folder)]
+    while left:
+        parent = left.pop()
+        folders: list[str] = []
+        names: list[str] = []
+        with contextlib.suppress(OSError), os.scandir(parent) as listed:
+            for entry in listed:
+                (folders if entry.is_dir() else names).append(entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+        yield parent, folders, names
+
+
 def remove_tree(path: Path) -> int:
-    """Remove a file or folder; return the bytes freed (of hard links only with the last)."""
-    freed = 0
-    if path.is_dir() and not path.is_symlink():
-        for child in list(path.iterdir()):
-            freed += remove_tree(child)
-        path.rmdir()
-        return freed
+    """Remove a file or folder; return the bytes freed (of hard links only with the last).
+
+    A folder within a folder is moved up before it is emptied, so that however deep they are nested
+    no path becomes too long, and nothing calls itself.
+    """
+    if not path.is_dir() or path.is_symlink():
+        return _unlink(path)
+    freed = moved = 0
+    while children := _listed(path):
+        for child in children:
+            if not child.is_dir(follow_symlinks=False):
+                freed += _unlink(Path(child.path))
+                continue
+            for below in _listed(child.path):
+                if below.is_dir(follow_symlinks=False):
+                    os.rename(below.path, path / f".removed-{os.getpid()}-{moved}")
+                    moved += 1
+                else:
+                    freed += _unlink(Path(below.path))
+            os.rmdir(child.path)
+    path.rmdir()
+    return freed
+
+
+def _listed(folder: str | Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as listed:
+        return list(listed)
+
+
+def _unlink(path: Path) -> int:
     status = path.lstat()
     path.unlink()
     return status.st_size if status.st_nlink == 1 else 0

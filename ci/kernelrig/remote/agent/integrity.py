@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .disk import remove_tree, sha256_head, write_file
+from .disk import remove_tree, sha256_head, walk, write_file
 from .journal import Events
 from .refusal import Json
 
@@ -51,7 +51,7 @@ def fingerprints(folder: Path) -> dict[str, Print]:
     """Return the fingerprint of every file and folder below `folder`."""
     return {
         f"{parent}/{name}": fingerprint(Path(parent, name))
-        for parent, folders, names in os.walk(folder)
+        for parent, folders, names in walk(folder)
         for name in (*folders, *names)
     }
 
@@ -59,7 +59,7 @@ def fingerprints(folder: Path) -> dict[str, Print]:
 def contents(folder: Path) -> dict[str, str]:
     """Return mode and SHA-256, or the target of a link, of every file below `folder`."""
     found: dict[str, str] = {}
-    for parent, folders, names in os.walk(folder):
+    for parent, folders, names in walk(folder):
         for name in [*folders, *names]:
             path = Path(parent, name)
             status = path.lstat()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .attempt import CANCELLED, HUNG, Attempt
 from .children import Children
-from .disk import disk_reason
+from .disk import disk_reason, walk
 from .gpu_health import HEALTH_S, health_argv, parse_health
 from .integrity import Change, Integrity
 from .journal import Ending, Events, utc_now
@@ -217,13 +217,18 @@ class StageRunner:
         ending = self.cache.reuse(command, folder) if command["cache_key"] else None
         if ending is not None:
             return ending
-        before = set(folder.path.rglob("*"))
+        before = _entries(folder.path) if command["cache_key"] else set()
         ending = Attempt(self.children, self.journal, stage, command, folder).run()
         good = ending.ended_by == "exit" and ending.exit in command["ok_exit"]
         if command["cache_key"] and good and not self.note_change(stage, folder):
-            made = set(folder.path.rglob("*")) - before
+            made = _entries(folder.path) - before
             trouble = self.cache.keep(command, folder.path, made, ending)
             self.integrity.result_cached()
             if trouble:
                 self.journal.write("note", text=trouble)
         return ending
+
+
+def _entries(folder: Path) -> set[Path]:
+    """Return the paths of everything below a folder."""
+    return {Path(top, name) for top, folders, names in walk(folder) for name in (*folders, *names)}

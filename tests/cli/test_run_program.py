@@ -146,6 +146,7 @@ CHECKED_BY_CUBLAS = """
 #include <cstdio>
 static cublasHandle_t handle;
 static cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+static_assert(CUBLAS_GEMM_ALGO15_TENSOR_OP == 115 && CUBLAS_GEMM_ALGO23 == 23, "as cuBLAS's own");
 void check(cublasStatus_t status) { if (status) puts(cublasGetStatusString(status)); }
 __global__ void one(int* p) { *p = 1; }
 int main() {

@@ -6,6 +6,12 @@ from pathlib import Path
 
 import pytest
 from kernelrig.emu.cudart.messages import Noted
+from kernelrig.emu.cudart.program_launch import HowToRun
+from kernelrig.emu.cudart.recorder import FILE, Recorder
+from kernelrig.emu.cudart.replay import replay
+from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.exploration import ALL_OBSERVERS
+from kernelrig.emu.launch.sequence import read_sequence
 from kernelrig.model import Toolchain
 
 from tests.emu.cudart.program_fixture import run_compiled
@@ -46,3 +52,17 @@ def test_a_call_does_what_it_does_on_a_gpu(cuda_toolchain: Toolchain, mode: str)
 def test_mapped_memory_without_access_cannot_be_accessed(cuda_toolchain: Toolchain) -> None:
     ran = run_compiled("driver", cuda_toolchain, "no-access", flags=("-lcuda",))
     assert {f.kind for f in ran.findings} == {"out-of-bounds"}
+
+
+def test_memory_that_is_mapped_anew_is_recorded_and_replayed(
+    cuda_toolchain: Toolchain, tmp_path: Path
+) -> None:
+    """Each time another allocation is at one address."""
+    out = tmp_path / "case"
+    with Recorder(out, "tests/emu/cudart/programs/driver.cu", 2, 0) as recorder:
+        run_compiled("driver", cuda_toolchain, "mapped", flags=("-lcuda",), witness=recorder)
+        recorder.finish()
+    how = HowToRun(Schedule(), 2, ALL_OBSERVERS, jobs=1)
+    again = replay(out / FILE, read_sequence(out / FILE), how, lambda _: None)
+    assert again.notes == ()
+    assert [(one.kernel, one.findings) for one in again.launches] == [("count", ())] * 3

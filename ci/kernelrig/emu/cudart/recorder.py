@@ -324,6 +324,14 @@ class Recorder:
         (self._part / path).write_bytes(data)
         return {"path": path, "sha256": hashlib.sha256(data).hexdigest()}
 
+    def _lives(self, known: _Known) -> tuple[int, int] | None:
+        """Return its first and last launch; None of what may as well be there throughout."""
+        start, end = known.made.start, known.made.start + known.made.size
+        others = (one.made for one in self._known.values() if one is not known)
+        if known.last is None and all(o.start >= end or start >= o.start + o.size for o in others):
+            return None
+        return known.first, len(self._launches) if known.last is None else known.last
+
     def _buffer(self, name: str, known: _Known) -> Json:
         made, contents = known.made, known.contents
         fill: Json = {"kind": "undefined"}
@@ -341,7 +349,7 @@ class Recorder:
             "read_only": known.read_only,
             "contents": contents,
             "tensor_maps": known.maps,
-            "lives": None if known.last is None else (known.first, known.last),
+            "lives": self._lives(known),
         }
         return {k: v for k, v in said.items() if v or k in ("address", "dtype", "shape", "fill")}
 

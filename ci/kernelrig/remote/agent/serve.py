@@ -36,8 +36,11 @@ def serve(texts: dict[str, str]) -> None:
 
 
 def prepare_to_run() -> None:
-    """Import what a run needs and a connection does not."""
+    """Import what a run needs and a connection does not; a key comes with the order to run."""
     from . import runner  # noqa: F401
+    from .private_memory import hide_memory
+
+    hide_memory()
 
 
 def run_job(order: Json, lock: int) -> None:
@@ -139,6 +142,7 @@ class Server:
     def need(self, request: Json) -> Json:
         """Return which blobs are missing or corrupted; Refused if they do not fit the disk."""
         self.standby.warm()  # files are asked for before they are run
+        self.hide()
         self.workdir.blobs.remove_stale_parts()
         sizes: dict[str, int] = request["blobs"]
         states = {sha: self.workdir.blobs.check(sha, size) for sha, size in sizes.items()}
@@ -171,9 +175,16 @@ class Server:
 
     # runs
 
+    def hide(self) -> None:
+        """Keep what a client tells from here on, such as a key, from the programs of its user."""
+        from .private_memory import hide_memory
+
+        hide_memory()
+
     def launch(self, request: Json) -> Json:
         from .start import launch
 
+        self.hide()  # where nothing was shipped before
         wait = bool(request.get("wait"))
         if self.cluster is not None:
             return self.cluster.launch(request["job"])

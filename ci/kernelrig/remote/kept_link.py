@@ -40,13 +40,20 @@ class KeptLink:
 
     @contextlib.contextmanager
     def __call__(
-        self, remote: Remote, *, root: Path, to_ship: Mapping[str, Path] | None = None
+        self,
+        remote: Remote,
+        *,
+        root: Path,
+        host_key: str = "",
+        to_ship: Mapping[str, Path] | None = None,
     ) -> Iterator[HostLink]:
-        """Yield the link to `remote`, made anew unless the last run left one to the same."""
+        """Yield the link to `remote`, made anew unless the last run left one to the same, which
+        showed that key."""
         reached = replace(remote, max_minutes=None, max_cost=None)  # those of each run alone
-        if self._link is None or self._remote != reached:
+        known = self._link is not None and host_key in ("", self._link.host_key)
+        if self._link is None or self._remote != reached or not known:
             self.close()
-            made = connect(remote, root=root, to_ship=to_ship)
+            made = connect(remote, root=root, host_key=host_key, to_ship=to_ship)
             self._link, self._remote = self._open.enter_context(made), reached
         else:
             self._link.begin_run()

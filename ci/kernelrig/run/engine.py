@@ -114,9 +114,7 @@ def build_prepared(root: Path, prepared: RunSpec) -> dict[str, Build]:
     return made
 
 
-def collect(
-    root: Path, name: str, *, cancel: bool = False, reporting: Reporting | None = None
-) -> Run:
+def collect(root: Path, name: str, *, cancel: bool = False, means: Means = OWN) -> Run:
     """Follow a run whose client is gone to its end and fetch its files; `cancel` ends it first."""
     directory = store.load_run(root, name)
     run = directory.run
@@ -132,7 +130,7 @@ def collect(
     from kernelrig.run.executors.host import CollectExecutor
 
     remote = choose_recorded(config.load_remotes(root), run.remote, run.id)
-    return _judge_again(directory, CollectExecutor(remote, cancel), reporting)
+    return _judge_again(directory, CollectExecutor(remote, cancel, means), means.reporting)
 
 
 def _check_again(directory: RunDirectory) -> Run:

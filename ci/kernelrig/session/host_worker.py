@@ -99,7 +99,7 @@ class HostWorker:
         way = planned.way(self.remote)
         self._come_up()
         if task.run:
-            run = brought_back(self.root, task.run)
+            run = brought_back(self.root, task.run, Means(self.linked, self.judged))
             if run is None or (run.state == "finished" and _never_ran(run)):
                 self._left(task.entry, "it never started there", task.run, run=run)
                 return Done()

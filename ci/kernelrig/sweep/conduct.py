@@ -316,7 +316,7 @@ def _end_run(
     by the next call.
     """
     earlier = run is None
-    run = run or set_runs.brought_back(sweep.root, str(event["run"]), means.reporting)
+    run = run or set_runs.brought_back(sweep.root, str(event["run"]), means)
     if run is None:
         say(f"nothing is left of run {event['run']} here: its sets are run again")
         journal.add("dropped", run=event["run"])

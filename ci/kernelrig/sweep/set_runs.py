@@ -39,7 +39,7 @@ from kernelrig.model import (
 )
 from kernelrig.remote import connect
 from kernelrig.run import engine, store
-from kernelrig.run.executors import OWN, Means, Reporting
+from kernelrig.run.executors import OWN, Means
 from kernelrig.run.figures import BENCH_FILE
 from kernelrig.run.prepare import with_build
 from kernelrig.run.spec import BuildSpec, RunSpec
@@ -212,7 +212,7 @@ def carry_out(
     return engine.run_prepared(root, spec, opened, means)
 
 
-def brought_back(root: Path, name: str, reporting: Reporting | None = None) -> Run | None:
+def brought_back(root: Path, name: str, means: Means = OWN) -> Run | None:
     """Return a run that an earlier client began, to its end; None if nothing of it can be had.
 
     It is not here (the sweep was moved to another machine), or it was never launched.
@@ -224,7 +224,7 @@ def brought_back(root: Path, name: str, reporting: Reporting | None = None) -> R
         return None
     if run.state == "finished":
         return run
-    return engine.collect(root, name, reporting=reporting)
+    return engine.collect(root, name, means=means)
 
 
 def complete_reports(root: Path, names: Iterable[str]) -> None:

@@ -41,7 +41,12 @@ class Linked(Protocol):
     """Connects to a remote, or goes on with a link that is there."""
 
     def __call__(
-        self, remote: Remote, *, root: Path, to_ship: Mapping[str, Path] | None = None
+        self,
+        remote: Remote,
+        *,
+        root: Path,
+        host_key: str = "",
+        to_ship: Mapping[str, Path] | None = None,
     ) -> AbstractContextManager[HostLink]: ...
 
 

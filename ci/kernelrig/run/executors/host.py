@@ -161,11 +161,13 @@ class CollectExecutor:
 
     remote: Remote
     cancel: bool = False
+    means: Means = OWN
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         directory.on_host = OnHost.UNREACHED
         shown = directory.remote.host_key
-        with connect(self.remote, root=directory.root, host_key=shown) as link:
+        linked = self.means.linked or connect
+        with linked(self.remote, root=directory.root, host_key=shown) as link:
             directory.on_host = OnHost.ASKED
             if self.cancel:
                 cancel_run(directory, link)
@@ -179,7 +181,7 @@ class CollectExecutor:
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
         if stage.kind is StageKind.PREFLIGHT:
             return judge_preflight(directory)
-        return judge_stage(directory, stage)
+        return (self.means.judged or judge_stage)(directory, stage)
 
 
 def on_its_node(directory: RunDirectory, remote: Remote) -> Iterator[Stage]:

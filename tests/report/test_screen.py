@@ -48,7 +48,7 @@ def failed_run(*findings: object) -> Run:
 
 def test_the_verdict_is_first_then_the_cause_and_the_next_step_is_last() -> None:
     assert render_run(runs.FAIL) == (
-        f"fail: {ID} (gpu NVIDIA H200), not run: timing: 1 cause\n"
+        f"fail: {ID} (gpu NVIDIA H200): 1 cause; not run: timing\n"
         "\n"
         "1. invalid write at kernel/cuda_patch_embed_fp8.cu:123 in patch_embed_gemm\n"
         "   Invalid __global__ write of size 2 bytes\n"
@@ -115,7 +115,7 @@ def test_the_causes_fit_on_a_screen_and_the_rest_is_in_a_file(count: int) -> Non
         ),
         (
             replace(runs.FAIL, only=("memcheck",)),
-            f"fail, of memcheck only: {ID} (gpu NVIDIA H200), not run: timing: 1 cause",
+            f"fail, of memcheck only: {ID} (gpu NVIDIA H200): 1 cause; not run: timing",
         ),
         (
             runs.run(runs.PREFLIGHT),

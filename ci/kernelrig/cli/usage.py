@@ -115,7 +115,8 @@ def usage_error(
         # An alias is what was typed, and not the task that Invoke knows.
         other = next((word for word in words if not word.startswith("-")), found[1])
         typed = found[1] if found[1] in words else other
-        listed = "; `invoke runs` lists them" if names == "RUN" else ""
+        lists = {"RUN": "; `invoke runs` lists them", "SOURCE": "; `invoke runs` lists runs"}
+        listed = lists.get(names, "")
         return ConfigError(f"{typed} needs {names}", f"see `invoke {typed} --help`{listed}")
     if found := re.fullmatch(r"Flag <Argument: ([\w-]+).*> needed value.*", said):
         return ConfigError(f"--{found[1].replace('_', '-')} needs a value")

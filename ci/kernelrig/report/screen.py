@@ -102,7 +102,9 @@ def _verdict(run: Run, found: Sequence[Entry]) -> str:
     judged = (s.verdict for s in run.stages if s.kind is StageKind.FAULT)
     if verdict := next((v for v in judged if v.outcome in (Outcome.PASS, Outcome.FAIL)), None):
         return f"{said}: {one_line(verdict.summary)}"
-    return said + _named("reused", reused(run)) + _named("not run", not_run(run)) + _counted(found)
+    apart = "; " if found else ", "
+    left = _named("not run", not_run(run), apart)
+    return said + _counted(found) + _named("reused", reused(run), apart) + left
 
 
 def _counted(found: Sequence[Entry]) -> str:
@@ -112,9 +114,9 @@ def _counted(found: Sequence[Entry]) -> str:
     return causes
 
 
-def _named(what: str, names: Sequence[str]) -> str:
+def _named(what: str, names: Sequence[str], apart: str) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f", {what}: {', '.join(names[:_NAMED])}{more}" if names else ""
+    return f"{apart}{what}: {', '.join(names[:_NAMED])}{more}" if names else ""
 
 
 def _causes(found: Sequence[Entry]) -> list[str]:

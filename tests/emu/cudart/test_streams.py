@@ -94,3 +94,16 @@ def test_a_user_says_how_severe_a_race_of_streams_is(
 def test_a_fork_of_a_capture_that_does_not_join_is_refused(cuda_toolchain: Toolchain) -> None:
     ran = run_compiled("streams", cuda_toolchain, "unjoined", schedules=1)
     assert ran.printed == "cudaErrorStreamCaptureUnjoined\n"
+
+
+@pytest.mark.long
+def test_the_default_stream_is_the_thread_s_where_a_program_is_compiled_so(
+    cuda_toolchain: Toolchain,
+) -> None:
+    flags = ("--default-stream", "per-thread")
+    ran = run_compiled("streams", cuda_toolchain, "implicit", schedules=1, flags=flags)
+    first, second = races(ran)
+    assert "scale on stream 2 (m.compute) reads m.in" in first
+    assert "cudaMemsetAsync on the thread's default stream" in first
+    assert "set on the thread's default stream writes m.in" in second
+    assert run_compiled("streams", cuda_toolchain, "implicit", schedules=1).run.notes == ()

@@ -39,25 +39,30 @@ class HostLines:
         return self._line(callers[0])
 
     def pointer(self, callers: Callers) -> str:
-        """Return what a call writes its pointer or stream to: `d_a` of `cudaMalloc(&d_a, n)`."""
+        """Return what a call writes its pointer to: `d_a` of `cudaMalloc(&d_a, n)`."""
         place = self.place(callers)
-        file, _, number = place.rpartition(":")
-        if not file:
-            return ""
-        lines = self._source(file)
-        text = " ".join(lines[int(number) - 1 : int(number) + 1])
-        found = [m["name"].replace("->", ".").rstrip("-.>") for m in _POINTER.finditer(text)]
+        found = _pointers(" ".join(self._lines_at(place)))
         # Of several calls in a line each has its own address, and they are made in their order.
         calls = self._calls.setdefault(place, {})
         which = calls.setdefault(callers, len(calls))
         return found[min(which, len(found) - 1)] if found else ""
 
+    def stream(self, callers: Callers) -> str:
+        """Return the stream that a call makes, if its line makes one alone."""
+        lines = self._lines_at(self.place(callers))
+        found = next(filter(None, map(_pointers, lines)), [])
+        return found[0] if len(found) == 1 else ""
+
     def call(self, callers: Callers, names: str) -> str:
         """Return the call of CUDA's that is made there: `cudaMemcpyAsync`, of `Memcpy|Memset`."""
-        file, _, number = self.place(callers).rpartition(":")
-        lines = self._source(file)[int(number) - 1 : int(number) + 1] if file else []
-        found = re.search(rf"\bcu(?:da)?(?:{names})\w*", " ".join(lines))
+        text = "".join(self._lines_at(self.place(callers))[:1])
+        found = re.search(rf"\bcu(?:da)?(?:{names})\w*", text)
         return found[0] if found else ""
+
+    def _lines_at(self, place: str) -> list[str]:
+        """Return the line and the one behind it, where a long call goes on; none if not known."""
+        file, _, number = place.rpartition(":")
+        return self._source(file)[int(number) - 1 : int(number) + 1] if file else []
 
     def _line(self, caller: int) -> str:
         if caller not in self._known:
@@ -84,3 +89,7 @@ class HostLines:
                 text = ""
             self._sources[file] = text.splitlines()
         return self._sources[file]
+
+
+def _pointers(text: str) -> list[str]:
+    return [m["name"].replace("->", ".").rstrip("-.>") for m in _POINTER.finditer(text)]

@@ -20,6 +20,7 @@ _CALLS = {
     What.COPY: "Memcpy",
     What.FILL: "Memset",
     What.ALLOCATION: "Malloc|MemAlloc",
+    What.OTHER: "randGenerate",
     What.FREE: "Free|MemFree|HostUnregister|MemHostUnregister|DeviceReset",
 }
 _WORDS = {
@@ -29,7 +30,7 @@ _WORDS = {
     What.FREE: "a free",
     What.HOST_FUNCTION: "a host function",
     What.HOST_ACCESS: "the host",
-    What.OTHER: "a graph",
+    What.OTHER: "random numbers",
 }
 
 
@@ -84,7 +85,7 @@ def _named(work: WorkMessage, lines: HostLines, launches: Sequence[LaunchRun]) -
     if work.stream == _HOST:
         return name
     graph = f" of graph launch {work.graph}" if work.graph else ""
-    made = lines.pointer(work.stream_made)
+    made = lines.stream(work.stream_made)
     return f"{name}{graph} on {_stream(work)}{f' ({made})' if made else ''}"
 
 

@@ -2,7 +2,7 @@
 // the same in each run of one seed and offset, but they are not cuRAND's own: number i of a seed is
 // a hash of both (splitmix64).
 
-#include "runtime.hpp"
+#include "graphs.hpp"
 
 #include <cmath>
 
@@ -13,6 +13,7 @@
 struct curandGenerator_st {
   bool on_host;
   uint64_t seed = 0, next = 0;
+  cudaStream_t stream = nullptr;
 };
 
 using namespace cudart;
@@ -55,12 +56,16 @@ template <class T, class Make>
 curandStatus_t generate(curandGenerator_t generator, T* out, size_t count, Make make) {
   if (!generator)
     return CURAND_STATUS_NOT_INITIALIZED;
-  std::vector<T> made(count);
+  auto made = std::make_shared<std::vector<T>>(count);
   for (size_t i = 0; i < count; i++)
-    made[i] = T(make(*generator, generator->next + i));
+    (*made)[i] = T(make(*generator, generator->next + i));
   generator->next += count;
   auto kind = generator->on_host ? cudaMemcpyHostToHost : cudaMemcpyHostToDevice;
-  cudaError_t error = copy(out, made.data(), count * sizeof(T), kind, nullptr);
+  auto work = [=] { return copy(out, made->data(), count * sizeof(T), kind, nullptr); };
+  const Doing doing{What::OTHER, callers_of(__builtin_return_address(0))};
+  cudaError_t error = generator->on_host
+                          ? work()
+                          : enqueue(generator->stream, node_of(cudaGraphNodeTypeMemcpy, doing, work));
   return error ? CURAND_STATUS_LAUNCH_FAILURE : CURAND_STATUS_SUCCESS;
 }
 
@@ -82,7 +87,10 @@ curandStatus_t curandGetVersion(int* version) {
   *version = 10400;
   return CURAND_STATUS_SUCCESS;
 }
-curandStatus_t curandSetStream(curandGenerator_t, cudaStream_t) { return CURAND_STATUS_SUCCESS; }
+curandStatus_t curandSetStream(curandGenerator_t generator, cudaStream_t stream) {
+  generator->stream = stream;
+  return CURAND_STATUS_SUCCESS;
+}
 curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator,
                                                   unsigned long long seed) {
   generator->seed = seed;

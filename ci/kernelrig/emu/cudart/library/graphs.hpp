@@ -63,6 +63,11 @@ bool is_stream(cudaStream_t stream);
 // The stream's state; null for the default stream, which is never captured.
 CUstream_st* stream_of(cudaStream_t stream);
 Line& line_of(cudaStream_t stream);
+// While there is one, the thread's default stream is its own (cudaStreamPerThread).
+struct ThreadDefault {
+  ThreadDefault();
+  ~ThreadDefault();
+};
 
 // Does the work, or keeps it if `stream` is being captured.
 cudaError_t enqueue(cudaStream_t stream, CUgraphNode_st node);

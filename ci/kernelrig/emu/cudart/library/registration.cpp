@@ -485,6 +485,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
 }
 cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void** args,
                                     size_t shared, cudaStream_t stream) {
+  ThreadDefault now;
   return __cudaLaunchKernel(kernel, grid, block, args, shared, stream);
 }
 

@@ -136,6 +136,12 @@ bool is_stream(cudaStream_t stream) {
   return number <= 2 || handles().streams.count(stream);  // 0: default, 1: legacy, 2: per thread
 }
 
+namespace {
+thread_local int thread_default = 0;
+}
+ThreadDefault::ThreadDefault() { thread_default++; }
+ThreadDefault::~ThreadDefault() { thread_default--; }
+
 CUstream_st* stream_of(cudaStream_t stream) {
   static thread_local CUstream_st of_thread = [] {
     CUstream_st made;
@@ -143,7 +149,7 @@ CUstream_st* stream_of(cudaStream_t stream) {
     return made;
   }();
   auto number = reinterpret_cast<uintptr_t>(stream);
-  return number == 2 ? &of_thread : number < 2 ? nullptr : stream;
+  return number == 2 || (!number && thread_default) ? &of_thread : number < 2 ? nullptr : stream;
 }
 
 Line& line_of(cudaStream_t stream) {

@@ -55,6 +55,20 @@ def test_runs_one_after_the_other_share_one_connection(
     assert Outcome.ERROR not in outcomes(runs[0])
 
 
+def test_a_connection_that_drops_between_two_runs_is_made_anew(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with KeptLink() as linked:
+        before = run_once(project, Means(linked))
+        assert linked._link is not None
+        session = linked._link._session
+        assert session is not None
+        session.close()  # as the agent does whose host has no memory left
+        after = run_once(project, Means(linked))
+    assert outcomes(after) == outcomes(before)
+    assert "connecting again" in capfd.readouterr().err
+
+
 def test_another_remote_is_another_connection(
     project: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

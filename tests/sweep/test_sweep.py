@@ -161,4 +161,9 @@ def test_a_dry_run_compiles_nothing(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     answer = project.invoke(*SWEEP, "--dry-run")
     assert answer.stdout.splitlines()[0] == "6 sets of tunables of race for sm_90a"
+    assert "minutes of load (estimated)\n" in answer.stdout
+    (project.root / "remotes.yaml").write_text(REMOTES.replace("}", ", price_per_hour: 600}"))
+    answer = project.invoke(*SWEEP, "--dry-run")
+    # 8 slots, and 44 if each set took all its rounds, of 0.96 s each.
+    assert "0.1 to 0.7 minutes of load (estimated), 1.28 to 7.04 in all\n" in answer.stdout
     assert not (project.root / "artifacts").exists()

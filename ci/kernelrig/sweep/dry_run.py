@@ -32,9 +32,10 @@ def describe_sweep(root: Path, request: SweepRequest) -> str:
             f" sets are on the GPU at once; from {least} slots on,"
             f" {whole} if each set took {MOST_ROUNDS}"
         )
-        lines.append(
-            f"for a kernel of 1 ms that is {least * each / 60:.1f} to {whole * each / 60:.1f}"
-            " minutes of load (estimated)"
-        )
+        low, high = least * each / 60, whole * each / 60
+        said = f"for a kernel of 1 ms that is {low:.1f} to {high:.1f} minutes of load (estimated)"
+        if (price := sweep.remote.price_per_hour) is not None:
+            said += f", {low * price / 60:.2f} to {high * price / 60:.2f} in all"
+        lines.append(said)
     lines += [s.name for s in sweep.sets]
     return "\n".join(lines)

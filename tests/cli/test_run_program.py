@@ -123,7 +123,7 @@ def test_several_sources_are_one_program(tmp_path: Path) -> None:
     )
     done = run("run", "main.cu", "twice.cu", "--nvcc-flags=-DFACTOR=2", "--", "word", cwd=tmp_path)
     assert done.exit_code == 0
-    assert done.stdout.startswith("pass: main.cu: no errors; the program exited with code 0 (")
+    assert done.stdout.startswith("\npass: main.cu: no errors; the program exited with code 0 (")
 
 
 @pytest.mark.long
@@ -208,7 +208,7 @@ def test_an_executable_is_run_as_it_is(tmp_path: Path, cuda_toolchain: Toolchain
 @pytest.mark.long
 def test_random_numbers_of_curand_have_their_distributions() -> None:
     done = run("run", str(PROGRAMS / "random.cu"), "--schedules", "1")
-    *printed, verdict = done.stdout.splitlines()
+    *printed, _, verdict = done.stdout.splitlines()
     assert printed == [
         "uniform 0.50 0.29 1",
         "again 1",
@@ -231,4 +231,10 @@ def test_a_program_needs_no_project(tmp_path: Path) -> None:
         [sys.executable, "-P", "-m", "kernelrig", "run", "prog.cu", "--", "add", "200"],
         cwd=tmp_path,
     )
-    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "200 right, no error")
+    assert done.exit_code == 0
+    first, empty, following, verdict = done.stdout.splitlines()
+    assert (first, empty) == ("200 right, no error", "")
+    assert " init prog.cu makes a project of it: " in following
+    assert verdict.startswith(
+        "pass: prog.cu: no errors; the program exited with code 0 (emulated: "
+    )

@@ -194,4 +194,5 @@ def _answer(request: ProgramRequest) -> Reply:
     # With --json stdout is for the document: the program's own output goes where progress goes.
     free = sys.stderr.buffer if sys.stdout is sys.stderr else None
     report = emulate_program(tools_root(), request, free)
-    return Reply(report.text, exit_code=report.exit_code, program=report.program)
+    # The program's own output may end within a line: the report begins behind an empty one.
+    return Reply(f"\n{report.text}", exit_code=report.exit_code, program=report.program)

@@ -10,6 +10,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from kernelrig.errors import RemoteError
@@ -338,7 +339,20 @@ def test_a_run_that_measures_times_leases_all_gpus_and_sees_its_own(wanted: int 
     shares = replace(remote, shared_power=True)
     insisted = alone(with_gpus(meant, shares), shares)
     assert insisted.leased == meant.leased
-    assert insisted.shared_power == (wanted != "all")
+    assert insisted.shared_power
+
+
+@pytest.mark.parametrize("kind", ["ssh", "slurm"])
+def test_who_insists_has_it_on_record_where_no_other_gpu_is_seen(
+    kind: Literal["ssh", "slurm"],
+) -> None:
+    """A container, or a job of Slurm, shows one GPU of eight."""
+    seen = Host("h", "3.12", "2.39", 1, gpus=({"uuid": GPU},))
+    remote = Remote("r", "sm_90a", kind=kind, shared_power=True)
+    assert alone(with_gpus(seen, remote), remote).shared_power
+    assert not alone(with_gpus(seen, remote), replace(remote, shared_power=False)).shared_power
+    without = replace(seen, gpus=(), gpu_index=None)
+    assert not alone(with_gpus(without, remote), remote).shared_power
 
 
 def test_times_are_not_measured_while_another_run_has_the_other_gpu(host: LocalHost) -> None:

@@ -207,13 +207,14 @@ def with_gpus(host: Host, remote: Remote) -> Host:
 def alone(host: Host, remote: Remote) -> Host:
     """Return the host as a run that measures times has it: with all GPUs leased, the others idle.
 
-    Where the user insists on `shared_power`, only its own, and that is on record.
+    Where the user insists on `shared_power`, only its own, and that is on record: also where these
+    are all that it sees, as those of another container, or of another job of its node, are not.
     """
-    every = tuple(gpu.get("uuid", "") for gpu in host.gpus)
-    if not host.leased or set(host.leased) == set(every):
+    if not host.leased:
         return host
     if remote.shared_power:
         return replace(host, shared_power=True)
+    every = (gpu.get("uuid", "") for gpu in host.gpus)
     return replace(host, leased=(*host.leased, *(u for u in every if u not in host.leased)))
 
 

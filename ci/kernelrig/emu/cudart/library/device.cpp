@@ -1,6 +1,6 @@
 // The device that the program sees: attributes, properties, occupancy, attributes of kernels.
 
-#include "runtime.hpp"
+#include "order.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -100,6 +100,7 @@ cudaError_t cudaGetDeviceFlags(unsigned* flags) {
 }
 cudaError_t cudaDeviceReset() {
   std::lock_guard held(process().lock);
+  host_waits_for_all();
   std::vector<std::pair<uint64_t, Kind>> all;
   for (auto& [address, allocation] : process().allocations)
     if (allocation.kind < Kind::VARIABLE)

@@ -53,6 +53,8 @@ uint64_t allocation_at(uint64_t address) {
 
 // Tells a race, but one of a pair of calls and an allocation that was told before.
 void tell(const Race& race) {
+  if (process().forked)  // a child has memory of its own, and nobody to tell it to
+    return;
   auto calls = [](const Described& one) { return packed(one.what, one.graph ? 0 : one.stream, one.callers); };
   std::string pair = calls(race.first) + calls(race.second) +
                      packed(race.usual, allocation_at(race.address));

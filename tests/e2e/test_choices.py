@@ -19,7 +19,8 @@ def test_an_unknown_stage_is_refused_with_the_known_ones(project: Project) -> No
     answer = project.test("passes", "quick", "--only", "program,timing")
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert answer.sentences == [
-        "unknown stage 'timing' of plan quick; known: after, again, preflight, program"
+        "unknown stage 'timing' of plan quick; known: after (exit status), again (exit status),"
+        " preflight, program (exit status)"
     ]
     assert project.runs() == []
 

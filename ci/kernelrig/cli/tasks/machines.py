@@ -64,7 +64,7 @@ def init(program: list[str]) -> Reply:
     path = Path(program[0]) if program else None
     written = init_project(new_root(), path)
     text = "\n".join(f"wrote {name}" for name in written) or "everything is there already"
-    argued = "if the program needs arguments, write them as `args` into kernel/kernels.yaml; "
+    argued = "if the program needs arguments, write them as `args` into kernel/kernels.yaml, then "
     first = argued if program_needs(path).arguments else ""
     return Reply(f"{text}\nnext: {first}kernelrig remote-test")
 

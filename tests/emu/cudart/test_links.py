@@ -14,5 +14,6 @@ def test_ptx_of_memory_and_of_a_file_is_linked_and_its_logs_are_empty(
 ) -> None:
     ran = run_compiled("links", cuda_toolchain, str(tmp_path / "maker.ptx"), schedules=1)
     assert (ran.printed, ran.run.exit_code, ran.findings) == ("0 wrong\n", 0, [])
-    (note,) = ran.run.notes  # the file that is not there, which the program asks for
-    assert "cuLinkAddFile" in note.text
+    missing, no_kernel = ran.run.notes  # which the program asks for
+    assert "cuLinkAddFile" in missing.text
+    assert "cuModuleGetFunction" in no_kernel.text  # of a module that is linked of nothing

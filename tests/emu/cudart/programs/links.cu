@@ -52,6 +52,11 @@ int main(int, char** arguments) {
 
   CUmodule module;
   CUfunction function;
+  cuLinkCreate(0, nullptr, nullptr, &state);
+  wrong += cuLinkComplete(state, &image, &bytes) != CUDA_SUCCESS;  // of nothing
+  wrong += cuModuleLoadData(&module, image) != CUDA_SUCCESS;
+  wrong += cuModuleGetFunction(&function, module, "k") != CUDA_ERROR_NOT_FOUND;
+  cuLinkDestroy(state);
   wrong += cuModuleLoadDataEx(&module, kept, 0, nullptr, nullptr) != CUDA_SUCCESS;
   wrong += cuModuleGetFunction(&function, module, "k") != CUDA_SUCCESS;
   CUdeviceptr out;

@@ -12,7 +12,8 @@ from tests.emu.cudart.program_fixture import Ran, run_compiled
 
 RIGHT = (
     *("pipeline", "implicit", "filled", "staging", "returned", "pageable", "pool", "graph"),
-    *("captured", "atomics", "threads", "function", "freed"),
+    *("captured", "atomics", "threads", "function", "freed", "kept", "frees", "idle", "behind"),
+    *("reached", "moved"),
     *("reads", "rewrites", "managed", "registered", "beside", "flagged", "looked"),
 )
 WRONG = {
@@ -36,6 +37,13 @@ WRONG = {
         ("cudaMemcpyAsync", "reads m.back", "cudaMemcpyAsync", "writes"),
     ],
     "freed-wrong": [("cudaFree", "frees made", "set on stream 1 (m.copies)", "writes")],
+    "kept-wrong": [("cudaFree", "frees made", "set on stream 2 (m.compute)", "writes")],
+    "idle-waits": [("scale", "reads m.in", "set on stream 2 (m.compute)", "writes")],
+    "reached-wrong": [
+        ("cudaMemcpyAsync", "reads m.in + 0x0", "set on stream 3 (m.apart)", "writes"),
+        ("cudaMemcpyAsync", "reads m.in + 0x1000", "set on stream 3 (m.apart)", "writes"),
+    ],
+    "moved-wrong": [("scale", "reads m.out", "cudaMemcpy on the default stream", "writes")],
     "reads-wrong": [("the host", "reads m.back + 0xffc", "cudaMemcpyAsync", "writes")],
     "rewrites-wrong": [("the host", "writes m.pinned + 0x0", "cudaMemcpyAsync", "reads")],
     "managed-wrong": [("the host", "reads made", "set on stream 2 (m.compute)", "writes")],
@@ -73,11 +81,25 @@ def test_an_event_that_is_recorded_too_early_orders_nothing(cuda_toolchain: Tool
     assert "launch 1: scale on stream 2 (m.compute) reads m.in + 0x0 (4096 bytes), which" in text
 
 
-def test_what_drivers_order_and_no_rule_does_is_a_warning(cuda_toolchain: Toolchain) -> None:
-    ran = run_compiled("streams", cuda_toolchain, "pageable-wrong", schedules=1)
-    (text,) = races(ran, Noted.STREAM_ORDER)
-    assert "stream-order: launch 1: scale on stream 3 (m.apart) reads m.in" in text
-    assert exit_code(ran.run) == 0
+def test_what_only_drivers_order_is_a_warning(cuda_toolchain: Toolchain) -> None:
+    wanted = {
+        "pageable-wrong": [("launch 1: scale on stream 3 (m.apart)", "cudaMemcpy")],
+        "frees-wrong": [("launch 3: scale on stream 2 (m.compute)", "launch 2: set")],
+        "idle-works": [("launch 6: scale on stream 3 (m.apart)", "launch 4: set")],
+        "behind-wrong": [
+            ("launch 8: scale on stream 1 (m.copies)", "launch 7: set"),
+            ("launch 9: scale on stream 3 (m.apart)", "launch 7: set"),
+        ],
+    }
+    ran = run_compiled("streams", cuda_toolchain, *wanted, schedules=1)
+    found = races(ran, Noted.STREAM_ORDER)
+    pairs = [pair for each in wanted.values() for pair in each]
+    assert len(found) == len(pairs), "\n".join(found)
+    for text, (second, first) in zip(found, pairs, strict=True):
+        assert text.startswith(f"stream-order: {second} reads m.in + 0x0 (128 bytes), which ")
+        assert f"which {first}" in text
+        assert "only what drivers usually do orders them" in text
+    assert (races(ran), exit_code(ran.run)) == ([], 0)
 
 
 @pytest.mark.parametrize(("said", "kinds"), [("off", []), ("warning", [Noted.STREAM_ORDER])])

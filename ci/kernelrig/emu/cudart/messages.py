@@ -136,8 +136,8 @@ class WorkMessage:
 class RaceMessage:
     """Two pieces of work that nothing orders: what each did (global_accesses), and where first.
 
-    `usual`: drivers usually order them; `strong`: they share bytes that both access by strong
-    operations.
+    `usual`: what drivers usually do orders them; `strong`: they share bytes that both access by
+    strong operations.
     """
 
     first: WorkMessage

@@ -111,7 +111,10 @@ def _why(said: RaceMessage) -> str:
             " may order themselves by these"
         )
     if said.usual:
-        return "drivers usually order them, and no rule of CUDA does"
+        return (
+            "only what drivers usually do orders them: CUDA's documents have no rule for it, or a"
+            " driver was seen not to keep it"
+        )
     return "nothing orders them"
 
 

@@ -153,6 +153,77 @@ void freed(Memory &m, bool wrong) {
   cudaFree(made);  // of cudaMalloc's memory waits for all that goes on
 }
 
+// What a graph allocated is freed at once, as memory of a pool is.
+void kept(Memory &m, bool wrong) {
+  int *made;
+  cudaGraph_t graph;
+  cudaStreamBeginCapture(m.compute, cudaStreamCaptureModeGlobal);
+  cudaMallocAsync(&made, BYTES, m.compute);
+  cudaStreamEndCapture(m.compute, &graph);
+  cudaGraphExec_t exec;
+  cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphLaunch(exec, m.compute);
+  set<<<1, N, 0, m.compute>>>(made, 1);
+  if (!wrong) cudaStreamSynchronize(m.compute);
+  cudaFree(made);
+}
+
+// That cudaFree waits for more than who uses the memory is no rule.
+void frees(Memory &m, bool wrong) {
+  int *made;
+  cudaMalloc(&made, BYTES);
+  set<<<1, 32, 0, m.apart>>>(m.in, 1);
+  if (!wrong) cudaStreamSynchronize(m.apart);
+  cudaFree(made);
+  scale<<<1, 32, 0, m.compute>>>(m.in, m.out);
+}
+
+// The host waits for a stream that has no work, while another works: by the default stream, which waits
+// for an event that has come or works itself.
+void idle(Memory &m, bool waits, bool works) {
+  cudaEventRecord(m.copied, m.copies);
+  cudaEventSynchronize(m.copied);
+  set<<<1, 32, 0, m.compute>>>(m.in, 1);
+  if (works)
+    set<<<1, 32>>>(m.out + N, 1);
+  else
+    cudaStreamWaitEvent(0, m.copied, 0);
+  cudaStreamSynchronize(waits || works ? m.copies : cudaStreamLegacy);
+  scale<<<1, 32, 0, m.apart>>>(m.in, m.out);
+}
+
+// A blocking stream goes on behind what the default stream did, and not surely behind its waits.
+void behind(Memory &m, bool wrong) {
+  cudaEventRecord(m.copied, m.copies);
+  cudaEventSynchronize(m.copied);
+  set<<<1, 32, 0, m.compute>>>(m.in, 1);
+  cudaStreamWaitEvent(0, m.copied, 0);
+  if (!wrong) set<<<1, 32>>>(m.out + N, 1);
+  scale<<<1, 32, 0, m.copies>>>(m.in, m.out);
+  cudaStreamSynchronize(m.copies);
+  scale<<<1, 32, 0, m.apart>>>(m.in, m.out + 2 * N);
+}
+
+// Fills of memory that the host reaches, and copies from pageable memory, wait for blocking streams.
+void reached(Memory &m, bool wrong) {
+  static int host[N];
+  cudaStream_t stream = wrong ? m.apart : m.compute;
+  set<<<1, 32, 0, stream>>>(m.in, 1);
+  cudaMemset(m.back, 0, BYTES);
+  cudaMemcpyAsync(m.out, m.in, BYTES, cudaMemcpyDeviceToDevice, m.copies);
+  set<<<1, 32, 0, stream>>>(m.in + N, 1);
+  cudaMemcpy(m.out + N, host, BYTES, cudaMemcpyHostToDevice);
+  cudaMemcpyAsync(m.out, m.in + N, BYTES, cudaMemcpyDeviceToDevice, m.copies);
+}
+
+// From device memory to device memory the host waits for nothing.
+void moved(Memory &m, bool wrong) {
+  set<<<1, 32, 0, m.compute>>>(m.in, 1);
+  cudaMemcpy(m.out, m.in, BYTES, cudaMemcpyDeviceToDevice);
+  if (!wrong) cudaStreamSynchronize(0);
+  scale<<<1, 32, 0, m.apart>>>(m.out, m.out + N);
+}
+
 // The host's own instructions: what it reads, or writes over, before CUDA has done with it.
 void reads(Memory &m, bool wrong) {
   cudaMemcpyAsync(m.back, m.in, BYTES, cudaMemcpyDeviceToHost, m.copies);
@@ -251,6 +322,12 @@ int main(int argc, char **argv) {
     if (is("threads")) threads(m, wrong);
     if (is("function")) host_function(m, wrong);
     if (is("freed")) freed(m, wrong);
+    if (is("kept")) kept(m, wrong);
+    if (is("frees")) frees(m, wrong);
+    if (is("idle")) idle(m, how("waits"), how("works"));
+    if (is("behind")) behind(m, wrong);
+    if (is("reached")) reached(m, wrong);
+    if (is("moved")) moved(m, wrong);
     if (is("reads")) reads(m, wrong);
     if (is("rewrites")) rewrites(m, wrong);
     if (is("managed")) managed(m, wrong);

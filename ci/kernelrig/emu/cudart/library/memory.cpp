@@ -111,7 +111,8 @@ cudaError_t release(void* pointer, bool host, const void* caller, Frees how) {
   if (found == p.allocations.end() || (found->second.kind == Kind::HOST) != host ||
       found->second.kind >= Kind::VARIABLE)
     return cudaErrorInvalidValue;
-  how = how == Frees::WAITING && found->second.of_stream ? Frees::AT_ONCE : how;
+  if (how == Frees::WAITING && (found->second.of_stream || found->second.of_graph))
+    how = Frees::AT_ONCE;
   freed(address, found->second.bytes, how, callers_of(caller));
   if (found->second.of_graph)
     return unwrite(pointer, found->second.bytes);

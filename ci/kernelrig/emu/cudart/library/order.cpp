@@ -13,6 +13,7 @@ struct Order {
   Clock all;       // all that was ever asked for
   Clock blocking;  // and that of streams which the legacy default stream waits for
   Line legacy;
+  Clock of_legacy;  // its work, without what it only waits for
   Accesses accesses;
   size_t tolerated = MANY_PARTS;  // parts of `accesses`, before it is looked through again
   Operation* now = nullptr;
@@ -207,6 +208,8 @@ void Operation::finish() {
   tell_races();
   if (line)
     ended(*line, clock);
+  if (line == &order().legacy)
+    order().of_legacy.join(clock);
   if (doing.what == What::HOST_FUNCTION || host_waits)  // a function may tell the host that it ran
     know(clock);
   else if (host_usually_waits)
@@ -236,10 +239,23 @@ Clock moment_of(Line& line) {
   return at;
 }
 
+// The host waits for no more than a stream's own work: on an H100 a blocking stream that had none did
+// not wait for what the default stream waited for. What that did itself, it may wait for.
+Clock complete_in(Line& line) {
+  Order& all = order();
+  Clock at = &line == &all.legacy ? behind(line) : line.after;
+  if (line.blocking)
+    at.join_usually(all.of_legacy);
+  line.early = false;
+  return at;
+}
+
+// CUDA's documents: the default stream first waits for all blocking streams, and then they for it. An
+// H100 was not seen to, where the event had come long before.
 void waits_for(Line& line, const Clock& clock) {
-  Clock at = behind(line);
-  at.join(clock);
-  ended(line, at);
+  ended(line, clock);
+  if (&line == &order().legacy)
+    line.after.join_usually(order().blocking);
   line.early = false;
 }
 
@@ -264,11 +280,10 @@ void freed(uint64_t start, uint64_t bytes, Frees how, const Callers& callers) {
     all.now->accessed(start, start + bytes, WRITE);
     all.now->tell_races();  // while it is known what was there
   } else {
-    if (how == Frees::WAITING)
-      host_waits_for_all();
-    else if (how == Frees::USUALLY_WAITING)
+    if (how != Frees::AT_ONCE)
       know(all.all, true);
-    host_accessed(start, start + bytes, WRITE, What::FREE, callers);
+    if (how != Frees::WAITING)
+      host_accessed(start, start + bytes, WRITE, What::FREE, callers);
   }
   all.accesses.forget(start, start + bytes);
   stop_watching(start);

@@ -93,6 +93,8 @@ void host_runs(const Operation& function);
 // What the host has waited for.
 void host_waits_for(const Clock& clock);
 void host_waits_for_all();
+// What is complete where the host has waited for a stream, or a query returned success.
+Clock complete_in(Line& line);
 // What is complete when all that a stream was asked for is, and makes it so of what follows.
 Clock moment_of(Line& line);
 void waits_for(Line& line, const Clock& clock);

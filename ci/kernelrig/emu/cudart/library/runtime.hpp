@@ -192,8 +192,12 @@ struct Answer {
   std::string data;
 };
 
-// What a call that frees memory waits for: all that goes on, or usually that, or nothing; UNJUDGED
-// is memory of ours.
+// What a call that frees memory waits for: what goes on with that memory, and usually all else; or
+// usually all; or nothing. UNJUDGED is memory of ours.
+//
+// CUDA's documents: cudaFree "may perform implicit synchronization", but of memory of pools, whose
+// accesses "callers must ensure" to be complete. On an H100 it waited for all streams, of pools' memory
+// for none; cudaFreeHost and cudaHostUnregister, of which they say nothing, waited too.
 enum class Frees { WAITING, USUALLY_WAITING, AT_ONCE, UNJUDGED };
 
 // Sends a request and waits for its answer; the process ends where nobody answers any more.

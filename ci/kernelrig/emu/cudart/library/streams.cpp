@@ -41,11 +41,11 @@ cudaError_t of_event(cudaEvent_t event) {
   return event->capture ? cudaErrorCapturedEvent : cudaSuccess;
 }
 
-cudaError_t host_waits_for_stream(cudaStream_t stream) {
+cudaError_t host_waits_for_stream(cudaStream_t stream, bool as_work = false) {
   std::lock_guard held(process().lock);
   cudaError_t error = of_stream(stream);
   if (!error)
-    host_waits_for(moment_of(line_of(stream)));
+    host_waits_for(as_work ? moment_of(line_of(stream)) : complete_in(line_of(stream)));
   return error;
 }
 
@@ -215,7 +215,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t func
                                   unsigned) {
   if (!function)
     FINISHED(cudaErrorInvalidValue);
-  if (cudaError_t error = host_waits_for_stream(stream))
+  if (cudaError_t error = host_waits_for_stream(stream, true))
     FINISHED(error);
   function(stream, process().sticky, data);
   FINISHED(cudaSuccess);

@@ -314,10 +314,11 @@ def test_one_change_hides_no_other_nor_keeps_it_from_being_found(
 
 
 FORGES = """
-import json, os, time
+import json, os, signal, time
 if os.fork() == 0:
     os.setsid()
-    os.kill(json.load(open("../../agent.json"))["pid"], 9)
+    agent = json.load(open("../../agent.json"))["pid"]
+    os.kill(agent, signal.SIGSTOP)  # whoever sees that it died ends what it left behind
     named = {"utc": UTC, "t": 1.0, "stage": "smoke"}
     ended = {"command": "a", "ok": True, "started_utc": UTC, "ended_by": "exit", "detail": "",
              "exit": 0, "signal": None, "seconds": 0.5, "reused_from": "", "strays": 0}
@@ -328,6 +329,7 @@ if os.fork() == 0:
             {"event": "finished", "reason": "all stages were run", **named},
         ):
             journal.write(json.dumps(event) + "\\n")
+    os.kill(agent, signal.SIGKILL)
     os._exit(0)
 time.sleep(20)
 os._exit(71)

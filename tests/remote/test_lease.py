@@ -334,11 +334,14 @@ def test_a_run_that_measures_times_leases_all_gpus_and_sees_its_own(wanted: int 
     meant = with_gpus(Host("h", "3.12", "2.39", 1, gpus=gpus), remote)
     timed = alone(meant, remote)
     assert set(timed.leased) == {GPU, OTHER}
+    assert timed.kept_idle == tuple(u for u in (GPU, OTHER) if u not in meant.leased)
+    assert with_gpus(timed, remote).kept_idle == ()  # a host has no say in it
     assert (timed.gpu, timed.visible_devices) == (meant.gpu, meant.visible_devices)
     assert not timed.shared_power
     shares = replace(remote, shared_power=True)
     insisted = alone(with_gpus(meant, shares), shares)
     assert insisted.leased == meant.leased
+    assert insisted.kept_idle == ()
     assert insisted.shared_power
 
 

@@ -17,6 +17,7 @@ from kernelrig.model import (
     Tool,
     Verdict,
     broken,
+    passed,
     visible_gpu,
 )
 from kernelrig.stages import judge_preflight, merge_plans
@@ -92,8 +93,41 @@ def test_what_runs_on_a_gpu_that_is_not_leased_is_nobodys_business() -> None:
     assert alone.verdict.outcome is Outcome.PASS
     shared = named(check(**busy, leased=both), "GPU users")
     assert shared.verdict == broken(
+        "another GPU of this run is in use by another process: train (process 17, 900 MiB);"
+        " wait, or end it"
+    )
+
+
+def test_who_uses_a_gpu_that_is_to_be_idle_keeps_nothing_from_being_run_but_what_is_measured() -> (
+    None
+):
+    other = GPU | {"uuid": "GPU-11111111-2222"}
+    busy: dict[str, Any] = {
+        "gpus": (GPU, other),
+        "gpu_processes": tuple(f"{other['uuid']}, {pid}, train, 900" for pid in range(17, 21)),
+        "leased": (GPU["uuid"], other["uuid"]),
+        "kept_idle": (other["uuid"],),
+    }
+    found = named(check(**busy), "GPU users")
+    assert found.verdict == passed("no other process on the GPU")
+    assert found.warning == "another GPU of the host is in use: what is to be measured is not run"
+    nothing_else = named(check(**busy, plan=PROFILE), "GPU users")
+    assert nothing_else.verdict == broken(
         "another GPU of the host, which shares its power, is in use by another process:"
-        " train (process 17, 900 MiB); wait, or end it"
+        " train (process 17, 900 MiB), train (process 18, 900 MiB), train (process 19, 900 MiB)"
+        " and 1 more; wait, or end it, or set `shared_power: true` for this remote: times are then"
+        " measured all the same, and say so"
+    )
+    own = named(check(**busy | {"kept_idle": ()}, plan=PROFILE), "GPU users")
+    assert own.verdict.summary.startswith("another GPU of this run is in use")
+
+
+@pytest.mark.parametrize("name", ["[No data]", "[Not Found]", "-"])
+def test_a_process_that_the_driver_does_not_name_is_a_sentence(name: str) -> None:
+    found = named(check(gpu_processes=(f"{GPU['uuid']}, 17, {name}, [N/A]",)), "GPU users")
+    assert found.verdict == broken(
+        "the GPU is in use by another process: process 17, which the driver does not name"
+        " (memory not known); wait, or end it"
     )
 
 

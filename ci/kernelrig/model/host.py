@@ -93,9 +93,10 @@ class Host:
     `node`. `admin`: the login is root's. `machine` is its instruction set: `x86_64`. `boot`
     identifies this boot of it. `xid_errors` are those of its kernel log, with PCI address, number
     and text; None where that cannot be read. `leased` are the UUIDs of the GPUs that a run has for
-    itself, `visible_devices` its CUDA_VISIBLE_DEVICES where we set it. `shared_power`: it measured
-    times while others could use the other GPUs. `clock_ahead_s` is against ours, None unknown.
-    `speed` is what its GPU gave under load, if that was measured.
+    itself, `kept_idle` those among them that its programs do not see, which are to be idle while
+    times are measured, `visible_devices` its CUDA_VISIBLE_DEVICES where we set it. `shared_power`:
+    it measured times while others could use the other GPUs. `clock_ahead_s` is against ours, None
+    unknown. `speed` is what its GPU gave under load, if that was measured.
     """
 
     hostname: str
@@ -118,6 +119,7 @@ class Host:
     xid_errors: tuple[dict[str, str], ...] | None = None
     clock_ahead_s: float | None = None
     leased: tuple[str, ...] = ()
+    kept_idle: tuple[str, ...] = ()
     visible_devices: str = ""
     shared_power: bool = False
     speed: GpuSpeed | None = None
@@ -133,6 +135,12 @@ class Host:
         """The GPUs of the node of that one, itself among them."""
         node = self.gpu.get("node")
         return tuple(gpu for gpu in self.gpus if gpu.get("node") == node)
+
+    @property
+    def users_beside(self) -> tuple[str, ...]:
+        """The processes on GPUs that are to be idle while times are measured."""
+        beside = tuple(f"{uuid}," for uuid in self.kept_idle)
+        return tuple(line for line in self.gpu_processes if line.startswith(beside))
 
 
 _ALIKE = ("name", "compute_cap", "mig.mode.current", "memory.total")
@@ -200,6 +208,7 @@ def with_gpus(host: Host, remote: Remote) -> Host:
         host,
         gpu_index=places[0] if places else None if named or host.gpus else 0,
         leased=leased,
+        kept_idle=(),
         visible_devices=",".join(leased) if hides else "",
     )
 
@@ -215,7 +224,8 @@ def alone(host: Host, remote: Remote) -> Host:
     if remote.shared_power:
         return replace(host, shared_power=True)
     every = (gpu.get("uuid", "") for gpu in host.gpus)
-    return replace(host, leased=(*host.leased, *(u for u in every if u not in host.leased)))
+    others = tuple(uuid for uuid in every if uuid not in host.leased)
+    return replace(host, leased=(*host.leased, *others), kept_idle=others)
 
 
 def stage_gpus(host: Host, remote: Remote | RecordedRemote) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from kernelrig.model import (
 )
 from kernelrig.stages.chains import Chains
 from kernelrig.stages.context import Setup
+from kernelrig.stages.other_gpus import why_not_measured
 from kernelrig.stages.table import find_pair, why_not
 
 LEAST_S, SLOWER = 3.0, 5.0
@@ -46,7 +47,10 @@ def stage_jobs(
     seed: int | None = None,
     profiling: Profiling | None = None,
 ) -> tuple[StageJob, ...]:
-    """Return a job for every stage that the agent runs; one that does not apply has no commands."""
+    """Return a job for every stage that the agent runs.
+
+    One that does not apply, or cannot be measured now, has no commands.
+    """
     device, _ = executor(kernel, remote.device, host)
 
     def setup(stage: Stage) -> Setup:
@@ -68,6 +72,8 @@ def stage_jobs(
     def commands(stage: Stage) -> tuple[Command, ...]:
         pair = find_pair(kernel, stage.kind, device)
         if pair is None or why_not(kernel, builds.own.arch, stage, device):
+            return ()
+        if why_not_measured(stage.kind, device, host):
             return ()
         made = pair.commands(stage, setup(stage))
         return made if device is DeviceKind.EMULATOR else in_one_order(made, host)

@@ -18,6 +18,7 @@ from kernelrig.model import (
     skipped,
 )
 from kernelrig.stages.context import Context
+from kernelrig.stages.other_gpus import why_not_measured
 from kernelrig.stages.record import stage_record
 from kernelrig.stages.table import find_pair, why_not
 
@@ -37,6 +38,9 @@ def read_stage(
     if result.not_run:
         cancelled = skipped(f"not run: {result.not_run}") if result.cancelled else None
         verdict = cancelled or _judge_not_run(result.not_run, context)
+        return stage_record(stage, result, context, [Check(stage.name, verdict)])
+    if reason := why_not_measured(stage.kind, context.device, context.host):
+        verdict = broken(f"not measured: {reason}")
         return stage_record(stage, result, context, [Check(stage.name, verdict)])
     pair = find_pair(context.kernel, stage.kind, context.device)
     assert pair is not None, "why_not names what has no pair in the table"

@@ -9,6 +9,7 @@ from kernelrig.model import (
     Build,
     Check,
     Host,
+    Plan,
     RecordedRemote,
     Verdict,
     broken,
@@ -17,6 +18,7 @@ from kernelrig.model import (
     stage_gpus,
 )
 from kernelrig.stages.harness.result import COMPUTE_CAPABILITIES
+from kernelrig.stages.other_gpus import in_use_beside, named_users
 from kernelrig.stages.preflight.host_system import version_tuple
 from kernelrig.stages.preflight.smi_figures import figure
 
@@ -25,7 +27,11 @@ UNSEEN_MIB, UNSEEN_PERCENT = 1024, 10
 
 
 def gpu_checks(
-    builds: Sequence[Build], host: Host, remote: RecordedRemote, wanted_driver: str = ""
+    builds: Sequence[Build],
+    host: Host,
+    remote: RecordedRemote,
+    plan: Plan,
+    wanted_driver: str = "",
 ) -> Iterator[Check]:
     """Judge the GPU that a program uses there: the first that CUDA_VISIBLE_DEVICES shows."""
     if not host.gpus:
@@ -51,7 +57,7 @@ def gpu_checks(
     yield Check("driver", _driver(builds, host, wanted_driver))
     yield Check("MIG", _mig(gpu.get("mig.mode.current", ""), name))
     yield Check("lease", _lease(host))
-    yield _in_use(host)
+    yield _in_use(host, plan)
 
 
 def _shared(host: Host, shared: Sequence[str]) -> Verdict:
@@ -89,32 +95,31 @@ def _lease(host: Host) -> Verdict:
     return passed("no other run has the GPU", unseen)
 
 
-def _in_use(host: Host) -> Check:
-    """Judge what else uses this GPU; what another container runs there shows in its load alone."""
+def _in_use(host: Host, plan: Plan) -> Check:
+    """Judge what else uses this GPU; what another container runs there shows in its load alone.
+
+    What uses a GPU beside it keeps the run from measuring alone: its other stages are run.
+    """
     name, gpu = "GPU users", host.gpu
     meant = [g for g in host.gpus if g.get("uuid", "") in host.leased] or [gpu]
-    lines = [line for line in host.gpu_processes if any(_is_on(line, g) for g in meant)]
-    own = [_described(line) for line in lines]
-    if own:
-        one = any(_is_on(line, gpu) for line in lines)
-        what = "the GPU is" if one else "another GPU of the host, which shares its power, is"
-        text = f"{what} in use by another process: {', '.join(own[:3])}; wait, or end it"
+    own = [g for g in meant if g.get("uuid", "") not in host.kept_idle]
+    lines = [line for line in host.gpu_processes if any(_is_on(line, g) for g in own)]
+    if lines:
+        first = any(_is_on(line, gpu) for line in lines)
+        what = "the GPU is" if first else "another GPU of this run is"
+        text = f"{what} in use by another process: {named_users(lines)}; wait, or end it"
         return Check(name, broken(text))
-    quiet = passed("no other process on the GPU")
+    beside, kinds = in_use_beside(host), [s.kind for s in plan.stages if s.kind.on_host]
+    if beside and all(kind.measured for kind in kinds):
+        return Check(name, broken(beside))
+    found, warnings = "no other process on the GPU", []
     used, busy = (figure(gpu, field) or 0.0 for field in ("memory.used", "utilization.gpu"))
     if used > UNSEEN_MIB or busy > UNSEEN_PERCENT:
-        text = f"no process is listed, and {used:.0f} MiB and {busy:.0f}% of the GPU are in use"
-        return Check(name, passed(text), warning="another container may share it: look again")
-    return Check(name, quiet)
-
-
-def _described(line: str) -> str:
-    """Return `python3 (process 17, 520 MiB)` for `GPU-..., 17, python3, 520`."""
-    words = re.sub(r"^GPU-[^,]*, *", "", line).split(", ")
-    if len(words) < 3:
-        return line
-    number, *name, used = words
-    return f"{', '.join(name)} (process {number}, {used} MiB)"
+        found = f"no process is listed, and {used:.0f} MiB and {busy:.0f}% of the GPU are in use"
+        warnings.append("another container may share it: look again")
+    if beside:
+        warnings.append("another GPU of the host is in use: what is to be measured is not run")
+    return Check(name, passed(found), warning="; ".join(warnings))
 
 
 def _is_on(line: str, gpu: Mapping[str, str]) -> bool:

@@ -95,7 +95,7 @@ def host_checks(
     yield from (Check("probe", broken(problem)) for problem in host.problems)
     yield from system_checks(builds, host, remote, plan)
     yield judge_clock(host)
-    yield from gpu_checks(builds, host, remote, wanted_driver)
+    yield from gpu_checks(builds, host, remote, plan, wanted_driver)
     yield from condition_checks(host)
     for uuid in stage_gpus(host, remote):
         if uuid != host.gpu.get("uuid"):

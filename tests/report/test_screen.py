@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from kernelrig.model import Check, DeviceKind, Fault, Purpose, Run, StageKind, Verdict
@@ -82,6 +83,33 @@ def test_a_cause_shows_line_chain_the_other_access_fix_and_counts() -> None:
         "   patch_embed_gemm :660",
         "   seen: 32 times over all lanes and schedules, 4 schedules, 8 warps, 2 CTAs;",
     ]
+
+
+WRITTEN = Frame("kernel/cuda_patch_embed_fp8.cu", 291, "stage")
+
+
+@pytest.mark.parametrize(
+    ("changes", "apart"),
+    [
+        ({"objects": ("right",)}, ("of left", "of right")),
+        (
+            {"related": (WRITTEN,)},
+            ("with kernel/cuda_patch_embed_fp8.cu:290", "with kernel/cuda_patch_embed_fp8.cu:291"),
+        ),
+        ({"message": "it is read before"}, ("(1 of 2 there)", "(2 of 2 there)")),
+    ],
+)
+def test_causes_of_one_kind_at_one_line_have_headings_that_tell_them_apart(
+    changes: dict[str, Any], apart: tuple[str, str]
+) -> None:
+    first = replace(RACE, message="it is written late", objects=("left",))
+    run = failed_run(first, replace(first, fingerprint="bbbb", **changes))
+    place = "race at kernel/cuda_patch_embed_fp8.cu:304 in store_box"
+    wanted = [f"{n}. {place} {words}" for n, words in enumerate(apart, start=1)]
+    summary = render_summary(run).replace("\\", "")
+    assert all(f"## {line}\n" in summary for line in wanted)
+    screen = " ".join(render_run(run).split())
+    assert all(line in screen for line in wanted)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 9, 64])

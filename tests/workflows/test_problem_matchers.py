@@ -116,12 +116,15 @@ def test_the_sentence_that_repeats_an_error_is_not_a_second_one(log: JobLog) -> 
 def test_a_finding_is_marked_on_the_kernels_line(log: JobLog) -> None:
     log.write("1. proxy-fence at kernel/broken.cu:309 in store_box")
     log.write("2. race at kernel/broken.cu:12")
+    log.write("3. race at kernel/broken.cu:12 of staging[0]")
+    log.write("4. race at kernel/broken.cu:12 with kernel/broken.cu:9")
+    log.write("5. race at kernel/broken.cu:12 (2 of 2 there)")
     log.write("   suggested fix: fence at kernel/broken.cu:310")
-    log.write("3. preflight / GPU: no GPU at all:5")
+    log.write("6. preflight / GPU: no GPU at all:5")
     log.write("barrier at kernel/broken.cu:11")  # of a text below it
     assert [(a.message, a.file, a.line) for a in log.annotations] == [
         ("proxy-fence", "kernel/broken.cu", 309),
-        ("race", "kernel/broken.cu", 12),
+        *[("race", "kernel/broken.cu", 12)] * 4,
     ]
 
 

@@ -41,12 +41,14 @@ _RUNTIME = 6
 class Entry:
     """One fault, with the names of the stages that saw it and the entries that it explains.
 
-    The finding of `fault` is that of the first stage, with the counts of all of them.
+    The finding of `fault` is that of the first stage, with the counts of all of them. `apart` tells
+    it from other entries of its kind at its line, empty where there are none.
     """
 
     fault: Fault
     stages: tuple[str, ...]
     explains: tuple[Entry, ...] = ()
+    apart: str = ""
 
     @property
     def finding(self) -> Finding | None:
@@ -71,10 +73,51 @@ def entries(run: Run) -> tuple[Entry, ...]:
     explained: dict[int, list[Entry]] = {}
     for e in ranked:
         explained.setdefault(id(_root(e, causes)), []).append(e)
-    roots = (e for e in ranked if id(e) not in causes)
+    roots = [e for e in ranked if id(e) not in causes]
+    apart = _told_apart(roots)
     return tuple(
-        replace(e, explains=tuple(o for o in explained[id(e)] if o is not e)) for e in roots
+        replace(
+            e,
+            explains=tuple(o for o in explained[id(e)] if o is not e),
+            apart=apart.get(id(e), ""),
+        )
+        for e in roots
     )
+
+
+def place_of(finding: Finding) -> tuple[str, str, str]:
+    """Return the kind, the line and the function, by which a heading names a finding."""
+    located = next((f for f in finding.frames if f.line == finding.line), None)
+    return finding.kind, finding.at, (located.function if located else "") or finding.kernel
+
+
+def lines_of(finding: Finding) -> str:
+    """Name the other lines: a race's other access, or where else a static rule does not hold."""
+    others = dict.fromkeys(f"{f.file}:{f.line}" for f in finding.related if f.line)
+    word = "also at" if finding.tool == STATIC_TOOL else "with"
+    return f"{word} {', '.join(others)}" if others else ""
+
+
+def _told_apart(found: Sequence[Entry]) -> dict[int, str]:
+    """Return what tells entries of one place apart: by the first of these in which all differ."""
+    groups: dict[tuple[str, str, str], list[Entry]] = {}
+    for e in found:
+        if e.finding is not None:
+            groups.setdefault(place_of(e.finding), []).append(e)
+    told: dict[int, str] = {}
+    for group in groups.values():
+        if len(group) < 2:
+            continue
+        seen = [e.finding for e in group if e.finding is not None]
+        ways = (
+            [f"of {', '.join(f.objects)}" if f.objects else "" for f in seen],
+            [lines_of(f) for f in seen],
+            [f"in {', '.join(e.stages)}" for e in group],
+            [f"({number} of {len(group)} there)" for number in range(1, len(group) + 1)],
+        )
+        words = next(w for w in ways if len(set(w)) == len(w))
+        told |= {id(e): word for e, word in zip(group, words, strict=True)}
+    return told
 
 
 def _found_on_purpose(run: Run) -> tuple[Fault, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from kernelrig.findings.demangling import readable
 from kernelrig.findings.location import chain_text
 from kernelrig.model import Finding, Outcome, Run, StageKind
-from kernelrig.report.entries import STATIC_TOOL, Entry, entries
+from kernelrig.report.entries import Entry, entries, lines_of, place_of
 from kernelrig.report.next_step import RUNS, next_step
 from kernelrig.report.outcome import (
     describe_devices,
@@ -68,14 +68,14 @@ def entry_lines(entry: Entry, number: int, explained: int | None = None) -> list
         lines += (one_line(text) for text in entry.fault.verdict.evidence)
         return lines
     return [
-        f"{number}. {heading(finding)}",
+        f"{number}. {heading(finding)} {_plain(entry.apart)}".rstrip(),
         *filter(
             None,
             (
                 source_text(finding),
                 _plain(finding.message),
                 *_fix(finding),
-                _with(finding),
+                _plain(lines_of(finding)),
                 _chain(finding),
                 _seen(entry),
             ),
@@ -86,10 +86,9 @@ def entry_lines(entry: Entry, number: int, explained: int | None = None) -> list
 
 def heading(finding: Finding) -> str:
     """`race at kernel/gemm.cu:304 in load_inputs`, a path that an editor opens."""
-    where = f" at {finding.at}" if finding.at else ""
-    located = next((f for f in finding.frames if f.line == finding.line), None)
-    inside = (located.function if located else "") or finding.kernel
-    return _plain(f"{finding.kind}{where}" + (f" in {inside}" if inside else ""))
+    kind, at, inside = place_of(finding)
+    where = f" at {at}" if at else ""
+    return _plain(f"{kind}{where}" + (f" in {inside}" if inside else ""))
 
 
 def source_text(finding: Finding) -> str:
@@ -170,13 +169,6 @@ def _fix(finding: Finding) -> Iterator[str]:
     section = f" (PTX ISA {finding.section})" if finding.section else ""
     if finding.fix:
         yield _plain(f"suggested fix: {finding.fix}{section}")
-
-
-def _with(finding: Finding) -> str:
-    """Name the other lines: a race's other access, or where else a static rule does not hold."""
-    others = dict.fromkeys(f"{f.file}:{f.line}" for f in finding.related if f.line)
-    word = "also at" if finding.tool == STATIC_TOOL else "with"
-    return _plain(f"{word} {', '.join(others)}") if others else ""
 
 
 def _chain(finding: Finding) -> str:

@@ -198,12 +198,12 @@ def test_ci_invoke_installs_offline_and_refuses_a_wheel_with_another_hash(tmp_pa
     assert "Hashes are required in --require-hashes mode" in done.stderr
 
 
-def test_readmes_line_for_a_folder_of_wheels_names_locks_that_exist(tmp_path: Path) -> None:
-    (line,) = re.findall(r"`(for lock in .*? done)`", (ROOT / "README.md").read_text())
-    pip_of_readme = tmp_path / ".venv/bin/pip"
-    pip_of_readme.parent.mkdir(parents=True)
-    pip_of_readme.write_text('#!/bin/sh\necho "$*"\n')
-    pip_of_readme.chmod(0o755)
+def test_the_documented_line_for_a_folder_of_wheels_names_locks_that_exist(tmp_path: Path) -> None:
+    (line,) = re.findall(r"`(for lock in .*? done)`", (ROOT / "ci/docs/install.md").read_text())
+    documented_pip = tmp_path / ".venv/bin/pip"
+    documented_pip.parent.mkdir(parents=True)
+    documented_pip.write_text('#!/bin/sh\necho "$*"\n')
+    documented_pip.chmod(0o755)
     done = run_process(["sh", "-c", line], cwd=tmp_path)
     calls = [call.split() for call in done.stdout.splitlines()]
     assert [call[:-1] for call in calls] == [["download", "--no-deps", "-d", "../wheels", "-r"]] * 5

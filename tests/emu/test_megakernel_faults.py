@@ -13,6 +13,7 @@ from kernelrig.model import Toolchain
 from tests.emu.megakernels import SMALL, Megakernels
 from tests.emu.native.both_engines import emulate_both
 from tests.kernel.bad_kernels import HOPPER_FAULTS, MEGAKERNEL_FAULTS, read_head
+from tests.long_cases import mostly_long
 
 WAYS = (("sm_100a", "production"), ("sm_90a", "production"), ("sm_90a", "staged"))
 SCHEDULES = 4
@@ -69,13 +70,7 @@ def test_every_fault_is_caught_as_its_patch_says(fault: str, megakernels: Megake
     assert megakernels.caught(fault, megakernels.sizes_of(fault), range(SCHEDULES))
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        fault if fault in ALIKE_AT_ONCE else pytest.param(fault, marks=pytest.mark.long)
-        for fault in MEGAKERNEL_FAULTS + HOPPER_FAULTS
-    ],
-)
+@pytest.mark.parametrize("fault", mostly_long(MEGAKERNEL_FAULTS + HOPPER_FAULTS, *ALIKE_AT_ONCE))
 def test_both_engines_find_the_same_in_every_fault(fault: str, megakernels: Megakernels) -> None:
     loaded = megakernels.broken(fault, megakernels.sizes_of(fault))
     emulate_both(loaded, schedules_of(Schedule(), 1 if fault in ALIKE_AT_ONCE else SCHEDULES))

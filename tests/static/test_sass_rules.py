@@ -10,6 +10,7 @@ from kernelrig.model import Check, Outcome, Role, SassRule, Toolchain
 from kernelrig.static import Subject
 from kernelrig.static.sass_rules import check_sass
 
+from tests.long_cases import mostly_long
 from tests.static.megakernel import SOURCE, Compiled, Edit, compile_kernel, kernel
 
 TCGEN05 = "kernel/tcgen05.cuh"
@@ -121,7 +122,7 @@ def test_the_megakernel_keeps_every_rule(good: Compiled) -> None:
     assert said["S002"].facts == {"UTCQMMA": "24, wanted 24 (4 * K_LOOP_UNROLL)"}
 
 
-@pytest.mark.parametrize("code", BREAKS)
+@pytest.mark.parametrize("code", mostly_long(BREAKS, "S002", "S003", "S007"))
 def test_a_rule_fails_on_the_compiled_kernel_that_breaks_it(
     code: str, cuda_toolchain: Toolchain, tmp_path: Path
 ) -> None:

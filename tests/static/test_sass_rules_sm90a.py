@@ -8,6 +8,7 @@ import pytest
 from kernelrig.model import Check, Outcome, Toolchain
 from kernelrig.static.sass_rules import check_sass
 
+from tests.long_cases import mostly_long
 from tests.static.megakernel import Compiled, Edit, compile_kernel
 
 ARCH = "sm_90a"
@@ -70,7 +71,7 @@ def test_the_hopper_kernel_keeps_every_rule(cuda_toolchain: Toolchain, tmp_path:
     assert {check.verdict.outcome for check in said.values()} == {Outcome.PASS}
 
 
-@pytest.mark.parametrize("code", BREAKS)
+@pytest.mark.parametrize("code", mostly_long(BREAKS, "S102"))
 def test_a_rule_fails_on_the_compiled_kernel_that_breaks_it(
     code: str, cuda_toolchain: Toolchain, tmp_path: Path
 ) -> None:

@@ -11,8 +11,7 @@ from kernelrig.emu.launch.bind import Buffer, Kernel, Layout, bind
 from kernelrig.emu.launch.engines import NATIVE, NUMPY
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.machine.findings import Finding
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Geometry
+from kernelrig.emu.machine.machine_state import Geometry, Hooks
 from kernelrig.emu.machine.region_names import Shape
 from kernelrig.ptx import parse_ptx
 from numpy.typing import NDArray

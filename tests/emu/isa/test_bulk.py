@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.machine_state import Hooks, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import Array
 from numpy.typing import NDArray

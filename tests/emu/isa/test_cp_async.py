@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
-from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.machine_state import Hooks
 from kernelrig.emu.machine.operations import Op
 
 from tests.emu.harness import run_ptx

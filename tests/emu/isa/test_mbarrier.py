@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
 from kernelrig.emu.launch.engines import NUMPY
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Machine
+from kernelrig.emu.machine.machine_state import Hooks, Machine
 from kernelrig.emu.observe.publication import Publication
 
 from tests.emu.harness import ENGINES, Result, run_ptx

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kernelrig.emu.__main__ import main
-from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.machine_state import Hooks
 from kernelrig.emu.native.library import library
 from kernelrig.emu.observe.registry import OBSERVERS
 

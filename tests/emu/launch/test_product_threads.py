@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Machine
+from kernelrig.emu.machine.machine_state import Hooks, Machine
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests.emu.harness import run_ptx

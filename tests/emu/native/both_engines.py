@@ -14,8 +14,8 @@ from kernelrig.emu.launch.engines import NATIVE, NUMPY
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.launch.exploration import Outcome, emulate
 from kernelrig.emu.launch.loader import Loaded
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.events import EVENTS
+from kernelrig.emu.machine.machine_state import Hooks, Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barrier
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.native.core_observer import each_of
@@ -80,7 +80,7 @@ def _recording(name: str) -> Callable[..., None]:
     return event
 
 
-for _name in [n for n in vars(Hooks) if not n.startswith("_")]:
+for _name in EVENTS:
     setattr(Recorder, _name, _recording(_name))
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from kernelrig.emu.launch.bind import Buffer, Kernel, bind
 from kernelrig.emu.launch.execution import Schedule
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Geometry
+from kernelrig.emu.machine.machine_state import Geometry, Hooks
 from kernelrig.emu.native.races import NativeRaces
 from kernelrig.emu.observe.global_accesses import GlobalAccesses
 from kernelrig.emu.observe.initialisation import Init

@@ -14,9 +14,8 @@ from kernelrig.emu.launch.bind import Buffer, Kernel, bind
 from kernelrig.emu.launch.engines import NATIVE
 from kernelrig.emu.launch.execution import Schedule, run
 from kernelrig.emu.machine.async_groups import BulkGroups
-from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.instruction_table import Step
-from kernelrig.emu.machine.machine_state import Geometry
+from kernelrig.emu.machine.machine_state import Geometry, Hooks
 from kernelrig.emu.native.encode import _Encoder
 from kernelrig.ptx import parse_ptx
 

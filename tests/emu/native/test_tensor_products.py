@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kernelrig.emu.launch.bind import Kernel
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun
-from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.machine_state import Hooks
 from numpy.typing import NDArray
 
 from tests.emu import harness

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernelrig.emu.machine.findings import Finding
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Machine
+from kernelrig.emu.machine.machine_state import Hooks, Machine
 from kernelrig.emu.observe.initialisation import Init
 
 from tests.emu.harness import ENGINES, Result, run_ptx

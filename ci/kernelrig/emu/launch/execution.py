@@ -13,8 +13,7 @@ import numpy as np
 from kernelrig.emu.launch.bind import Kernel
 from kernelrig.emu.launch.engines import NATIVE, NUMPY
 from kernelrig.emu.machine.findings import Finding
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Machine
+from kernelrig.emu.machine.machine_state import Hooks, Machine
 from kernelrig.emu.machine.progress import WAVE, WAVES, Progress
 from kernelrig.emu.machine.schedule_policy import Policy
 from kernelrig.emu.machine.scheduler import Scheduler

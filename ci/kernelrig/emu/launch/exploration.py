@@ -23,8 +23,7 @@ from kernelrig.emu.launch.severities import Severities
 from kernelrig.emu.launch.workers import Loss, Workers
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, merge
 from kernelrig.emu.machine.grouping import grouped
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Machine
+from kernelrig.emu.machine.machine_state import Hooks, Machine
 from kernelrig.emu.machine.progress import Progress
 from kernelrig.emu.native.encode import encoded
 from kernelrig.emu.native.library import OUT_OF_MEMORY

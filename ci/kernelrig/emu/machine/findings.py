@@ -8,11 +8,13 @@ causes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from kernelrig.emu.machine.program import SourcePlace
 from kernelrig.model.frame import Frame
+from kernelrig.ptx.rules import ISA_RULES
 
 OBSERVER_OF = {
     "out-of-bounds": "memory",
@@ -99,6 +101,8 @@ class Context:
 
 
 NO_CONTEXT = Context()
+NO_THREAD = (-1, -1)
+"""CTA and warp where no thread is at fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +250,48 @@ class Findings:
             return False
         tally.add(count, objects, threads)
         return True
+
+    def report(
+        self,
+        kind: str,
+        message: str,
+        where: SourcePlace,
+        *,
+        threads: Sequence[tuple[int, int]],
+        thread: tuple[int, int],
+        lanes: int,
+        severity: str,
+        count: int,
+        same: object,
+        context: Context,
+        time: int,
+    ) -> None:
+        """Count a fault `where` it was seen: by the first `thread`, of all `threads` at fault."""
+        assert kind in OBSERVER_OF, kind
+        key = key_of(kind, where.ptx_line, message, same)
+        if self.add_again(key, count, context.objects, threads):
+            return
+        rule = ISA_RULES.get(context.rule)
+        self.add(
+            Finding(
+                kind,
+                rule.severity if rule else severity,
+                message,
+                *thread,
+                lanes,
+                where.ptx_line,
+                where.source,
+                where.calls,
+                count,
+                frames=where.frames,
+                related=context.related,
+                rule=context.rule or kind,
+                section=rule.section if rule else "",
+                fix=(context.fix or (rule.fix if rule else "")) + context.early_wait_fix,
+                objects=context.objects,
+                sighting=Sighting(same, time, frozenset(threads), wait=context.wait),
+            )
+        )
 
     @property
     def all(self) -> tuple[Finding, ...]:

@@ -12,30 +12,18 @@ import random
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.machine.device_text import DeviceOutput
-from kernelrig.emu.machine.findings import (
-    NO_CONTEXT,
-    OBSERVER_OF,
-    Context,
-    Finding,
-    Findings,
-    Sighting,
-    Wait,
-    key_of,
-)
+from kernelrig.emu.machine.events import Events
+from kernelrig.emu.machine.findings import NO_CONTEXT, NO_THREAD, Context, Findings, Wait
 from kernelrig.emu.machine.operations import ALL_LANES, Op, OperationQueue
+from kernelrig.emu.machine.program import Program
 from kernelrig.emu.machine.state_spaces import RANK_SHIFT, RESERVED_BYTES, Memory
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask, Pending, full_mask, lane_bits
-from kernelrig.ptx.rules import ISA_RULES
-
-if TYPE_CHECKING:
-    from kernelrig.emu.machine.hooks import Hooks
-    from kernelrig.emu.machine.program import Program
 
 Part = TypeVar("Part")
 Dimensions = tuple[int, int, int]
@@ -207,6 +195,10 @@ class WarpBatch:
         )
 
 
+class Hooks(Events[WarpBatch, "Machine"]):
+    """The events of a run on a machine: what observers override."""
+
+
 @dataclass
 class Machine:
     """A GPU on which one wave of CTAs runs at a time; `unlaunched` clusters wait for theirs.
@@ -296,34 +288,18 @@ class Machine:
         Findings of one kind and PTX line that have one `same` are counted as one; None is the
         message.
         """
-        assert kind in OBSERVER_OF, kind
-        where = self.program.where(at)
-        threads = [self._thread(w) for w in (warps or ([warp] if warp >= 0 else ()))]
-        key = key_of(kind, where.ptx_line, message, same)
-        if self.findings.add_again(key, count, context.objects, threads):
-            return
-        rule = ISA_RULES.get(context.rule)
-        cta, in_cta = self._thread(warp) if warp >= 0 else (-1, -1)
-        self.findings.add(
-            Finding(
-                kind,
-                rule.severity if rule else severity,
-                message,
-                cta,
-                in_cta,
-                lanes,
-                where.ptx_line,
-                where.source,
-                where.calls,
-                count,
-                frames=where.frames,
-                related=context.related,
-                rule=context.rule or kind,
-                section=rule.section if rule else "",
-                fix=(context.fix or (rule.fix if rule else "")) + context.early_wait_fix,
-                objects=context.objects,
-                sighting=Sighting(same, self.time, frozenset(threads), wait=context.wait),
-            )
+        self.findings.report(
+            kind,
+            message,
+            self.program.where(at),
+            threads=[self._thread(w) for w in (warps or ([warp] if warp >= 0 else ()))],
+            thread=self._thread(warp) if warp >= 0 else NO_THREAD,
+            lanes=lanes,
+            severity=severity,
+            count=count,
+            same=same,
+            context=context,
+            time=self.time,
         )
 
     def _thread(self, warp: int) -> tuple[int, int]:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.machine_state import Hooks, Machine, WarpBatch
 from kernelrig.emu.numerics.arrays import Array, Mask
 from kernelrig.emu.observe.composite import CompositeObserver
 

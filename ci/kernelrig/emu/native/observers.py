@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.events import EVENTS
+from kernelrig.emu.machine.machine_state import Hooks
 from kernelrig.emu.native.core_observer import each_of
 from kernelrig.emu.native.publication import NativePublication
 from kernelrig.emu.native.races import NativeRaces
@@ -47,8 +48,7 @@ def listens_to_barriers(hooks: Hooks | None) -> bool:
 
 def listens_to_others(hooks: Hooks | None) -> bool:
     """Say the same of anything else that is synchronised, and of all that is asynchronous."""
-    events = [name for name in vars(Hooks) if not name.startswith("_")]
-    return _overridden(hooks, {*events}.difference(*_APART))
+    return _overridden(hooks, {*EVENTS}.difference(*_APART))
 
 
 def _overridden(hooks: Hooks | None, events: Iterable[str]) -> bool:

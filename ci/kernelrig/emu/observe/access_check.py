@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.machine_state import Hooks, Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import Array, Mask
 from kernelrig.emu.observe.access_records import ATOMIC, LANE_BITS, AccessRecords

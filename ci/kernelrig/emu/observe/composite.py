@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kernelrig.emu.machine.hooks import Hooks
-
-_EVENTS = tuple(name for name in vars(Hooks) if not name.startswith("_"))
+from kernelrig.emu.machine.events import EVENTS
+from kernelrig.emu.machine.machine_state import Hooks
 
 
 class CompositeObserver(Hooks):
@@ -14,11 +13,11 @@ class CompositeObserver(Hooks):
 
     def __init__(self, observers: tuple[Hooks, ...]) -> None:
         self.observers = observers
-        for name in _EVENTS:
+        for name in EVENTS:
             handlers = [
                 getattr(o, name)
                 for o in observers
-                if getattr(type(o), name) is not vars(Hooks)[name]
+                if getattr(type(o), name) is not getattr(Hooks, name)
             ]
             setattr(self, name, _call_all(handlers))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.machine_state import Hooks
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import Array, Mask
 from kernelrig.emu.observe.marks import mark

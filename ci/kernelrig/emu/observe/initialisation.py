@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from kernelrig.emu.isa.tcgen05_load import places_of
 from kernelrig.emu.machine.addressing import name_of, object_of
 from kernelrig.emu.machine.findings import Context, Wait
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.machine_state import Hooks, Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import Array, Mask, lane_bits
 from kernelrig.emu.observe.marks import all_marked

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.machine_state import Hooks
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import Array, Mask
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.machine.addressing import name_of, object_of
 from kernelrig.emu.machine.findings import Context
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.machine_state import Hooks, Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.region_names import SharedRegion

@@ -14,8 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelrig.emu.machine.findings import Context
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.machine_state import Hooks, Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import Barrier

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.machine_state import Hooks
 from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.memory import MemoryUse
 from kernelrig.emu.observe.publication import Publication

@@ -2,7 +2,7 @@
 // what kernelrig.emu.observe.races finds, record by record and in the same order, so that reports of
 // both are one; the rules, and why, stand there.
 //
-// How it works. Every event of a run (machine/hooks.py) is a function here. Threads are named by
+// How it works. Every event of a run (machine/events.py) is a function here. Threads are named by
 // warps on the machine and lanes, operations and uses of barriers by numbers that the caller gives
 // out, each once. What is ordered is in `clocks`, who accessed what in `shadow`. A conflict is told
 // to `Report`; its words are made in Python, which reads the records as they lie here.

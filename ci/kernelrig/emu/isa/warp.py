@@ -31,6 +31,7 @@ from kernelrig.emu.numerics.arrays import (
     Array,
     Mask,
     lane_bits,
+    lane_words,
     whole,
 )
 from kernelrig.emu.numerics.float_functions import extreme
@@ -312,7 +313,7 @@ def _elect(i: Instruction) -> Step:
             case "last":
                 leader = LANES - 1 - taking[:, ::-1].argmax(axis=1)
             case _:  # any other one, always the same of a mask, as PTX promises
-                bits = np.packbits(taking, axis=1, bitorder="little").view(np.uint32)[:, 0]
+                bits = lane_words(taking)
                 mixed = bits.astype(np.uint64) * np.uint64(0x9E3779B1) >> np.uint64(16)
                 wanted = mixed.astype(np.int64) % np.maximum(taking.sum(axis=1), 1)
                 leader = (taking.cumsum(axis=1) == wanted[:, None] + 1).argmax(axis=1)

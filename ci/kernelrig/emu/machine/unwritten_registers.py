@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
-from kernelrig.emu.numerics.arrays import LANES, Mask
+from kernelrig.emu.numerics.arrays import LANES, Mask, lane_words
 from kernelrig.ptx import Instruction, Negated, Operand, Register, Vector
 
 _ALL = (1 << LANES) - 1
@@ -28,7 +28,7 @@ class UnwrittenRegisters:
 
     def wrote(self, batch: WarpBatch, mask: Mask, numbers: tuple[int, ...]) -> None:
         """An instruction is about to write registers in the lanes of `mask`."""
-        lanes = ~_words(batch, mask)
+        lanes = ~lane_words(batch.mask_of(mask))
         for number in numbers:
             self.left[number, batch.warps] &= lanes
 
@@ -40,7 +40,7 @@ class UnwrittenRegisters:
             if not left.any():
                 continue
             if lanes is None:
-                lanes = _words(batch, mask)
+                lanes = lane_words(batch.mask_of(mask))
             if (left & lanes).any():
                 self.found(batch, number, at, left & lanes)
 
@@ -87,12 +87,6 @@ def registers_read(batch: WarpBatch, mask: Mask, numbers: tuple[int, ...], at: i
 
 def registers_written(batch: WarpBatch, mask: Mask, numbers: tuple[int, ...]) -> None:
     batch.machine.part(UnwrittenRegisters).wrote(batch, mask, numbers)
-
-
-def _words(batch: WarpBatch, mask: Mask) -> NDArray[np.uint32]:
-    """Return the lanes of a mask as a word each row."""
-    packed = np.packbits(np.ascontiguousarray(batch.mask_of(mask)), axis=1, bitorder="little")
-    return packed.view(np.uint32)[:, 0]
 
 
 def _operand(i: Instruction, register: int) -> str:

@@ -7,12 +7,13 @@ anything, the core calls back for the Python step. What is unusual is reported t
 finding has its words in one place.
 
     core_scheduler   what the core calls back for; starts waves, ends runs
-    machine_facade   the core's machine as a `Machine`; operations and random numbers
-    batch_facade     a batch as a `WarpBatch`; its registers, read from the files of its warps
+    machine_facade   the core's machine as a `Machine`
+    batch_facade     a batch as a `WarpBatch`; register_files has its registers, waiting_keys what
+                     it waits for, operation_queue the operations in flight
     step_functions   the Python function of one instruction, made when it is called for
     operand_places   where an operand lies, so that its handler sees exact types only
     sync             the parts of a machine that the core keeps; with barrier_uses,
-                     operation_groups and warpgroups
+                     operation_groups and warpgroups. barrier_words are what they share with it
     observers        which observers the core has or tells itself, and what others hear: races and
                      publication, whose state is in the core, and memory, which has their tables
 """

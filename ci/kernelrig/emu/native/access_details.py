@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelrig.emu.machine.operations import AccessDetail, Op
+from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.races_records import SPACES
-
-if TYPE_CHECKING:
-    from kernelrig.emu.native.machine_facade import NativeMachine
 
 _WHAT = ("", "a", "b", "a words", "d")
 _DETAIL_WORDS = 11

@@ -6,77 +6,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
-from kernelrig.emu.machine.cta_barrier import ClusterBarriers, CtaBarriers, Instance
+from kernelrig.emu.machine.cta_barrier import ClusterBarriers, CtaBarriers
 from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.native.barrier_words import NativeUse, UseWords
+from kernelrig.emu.native.machine_facade import NativeMachine, PartKind
 from kernelrig.emu.numerics.arrays import LANES, Mask
-
-if TYPE_CHECKING:
-    from kernelrig.emu.native.machine_facade import NativeMachine
-
-KINDS = ("", "sync", "red.popc", "red.and", "red.or")
-"""What arrives at a barrier, by its number in the core."""
-_TOLD = 1 << 40
-
-
-class _Words(ctypes.Structure):
-    """`BarrierUse` of core/sync/cta_barrier.hpp."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_int64)
-        for name in (
-            "number", "slot", "barrier", "wanted", "kind", "threads", "brought_true", "brought",
-            "complete",
-        )
-    )  # fmt: skip
-
-
-class UseName(tuple[str, int, int, int]):
-    """The name of a use. `told_as` is its number for the core's race detector, whoever says it."""
-
-    __slots__ = ()
-
-    @property
-    def told_as(self) -> int:
-        return _TOLD | self[3] << 1 | (self[0] != "bar")
-
-
-def _word(name: str) -> Any:  # noqa: ANN401 - a property
-    def read(self: NativeUse) -> int:
-        value: int = getattr(self.words, name)
-        return value
-
-    def write(self: NativeUse, value: int) -> None:
-        setattr(self.words, name, value)
-
-    return property(read, write)
-
-
-class NativeUse(Instance):
-    """A use of a barrier, which lies in the core at `address`."""
-
-    def __init__(self, cluster: bool, address: int) -> None:
-        self.cluster = cluster
-        self.address = address
-        self.words = words = _Words.from_address(address)
-        what = "barrier.cluster" if cluster else "bar"
-        self.name = UseName((what, words.slot, words.barrier, words.number))
-
-    wanted = _word("wanted")
-    threads = _word("threads")
-    true = _word("brought_true")
-    brought = _word("brought")
-    complete = _word("complete")
-
-    @property
-    def kind(self) -> str:
-        return KINDS[self.words.kind]
-
-    @kind.setter
-    def kind(self, value: str) -> None:
-        self.words.kind = KINDS.index(value)
 
 
 class _InCore:
@@ -94,7 +31,7 @@ class _InCore:
         return function(self.machine.core, self.cluster, *arguments)
 
     def _use(self, address: int) -> NativeUse:
-        number = _Words.from_address(address).number
+        number = UseWords.from_address(address).number
         known = self._known.get(number)
         if known is None:
             known = self._known[number] = NativeUse(self.cluster, address)
@@ -148,7 +85,7 @@ class NativeClusterBarriers(_InCore, ClusterBarriers):  # type: ignore[misc]
         return bool(self.machine.calls.core_has_met(self.machine.core, first))
 
 
-PARTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {
+PARTS: dict[PartKind, PartKind] = {
     CtaBarriers: NativeCtaBarriers,
     ClusterBarriers: NativeClusterBarriers,
 }

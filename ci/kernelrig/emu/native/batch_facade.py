@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Set
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.machine.loads_in_flight import LOADED
-from kernelrig.emu.machine.machine_state import InFlightRegisters, WarpBatch
+from kernelrig.emu.machine.machine_state import InFlightRegisters, Machine, WarpBatch
 from kernelrig.emu.native.core_calls import View
-from kernelrig.emu.numerics.arrays import UNDEFINED, Array, Held, Mask, Pending
+from kernelrig.emu.native.register_files import RegisterFiles
+from kernelrig.emu.native.waiting_keys import Keys
+from kernelrig.emu.numerics.arrays import UNDEFINED, Array, Held, Mask, Pending, lanes_of_words
 from kernelrig.emu.tensor.accumulator import WAIT
-
-if TYPE_CHECKING:
-    from kernelrig.emu.native.machine_facade import NativeMachine
 
 ALL = 0xFFFF_FFFF
 SET, UNSET, IN_FLIGHT, PYTHON_IN_FLIGHT = range(4)
 """Of `NativeBatch.flags`: what a register holds; what is in flight is the core's, or Python's."""
 _OF_CORE = 2  # of View.pending: results in flight that the core holds
-_OF_PRODUCT = 2  # of core_pending: what brings a register is a product
+_OF_PRODUCT = 2  # of RegisterFiles.in_flight: what brings a register is a product
 
 
 def words_at(address: int, count: int) -> NDArray[np.uint32]:
@@ -35,29 +34,22 @@ def words_at(address: int, count: int) -> NDArray[np.uint32]:
     return np.frombuffer(ctypes.string_at(address, 4 * count), np.uint32)
 
 
-def lanes_of(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Return words of lane bits as an (n, 32) array."""
-    return np.unpackbits(words.view(np.uint8).reshape(-1, 4), axis=1, bitorder="little").view(
-        np.bool_
-    )
-
-
-def bits_of(mask: Array) -> NDArray[np.uint32]:
-    """Return an (n, 32) array of lanes as words."""
-    return np.packbits(mask, axis=1, bitorder="little").view(np.uint32)[:, 0]
-
-
 class NativeBatch(WarpBatch):
     """A batch of the core. `masks` are its lanes as words, `flags` says what each register holds,
     `in_flight` what Python has of them.
     """
 
-    __slots__ = ("_pending", "address", "flags", "in_flight", "masks", "one", "serial", "view")
+    __slots__ = (
+        "_keys", "_pending", "address", "files", "flags", "in_flight", "masks", "one", "serial",
+        "view",
+    )  # fmt: skip
 
-    machine: NativeMachine
-
-    def __init__(self, machine: NativeMachine, address: int, view: View) -> None:
+    def __init__(
+        self, machine: Machine, files: RegisterFiles, keys: Keys, address: int, view: View
+    ) -> None:
         self.machine = machine
+        self.files = files
+        self._keys = keys
         self.address = address
         self.view = view
         self.serial = view.serial
@@ -65,7 +57,7 @@ class NativeBatch(WarpBatch):
         self.warps = words_at(view.warps, count).astype(np.intp)
         self.masks = words_at(view.lanes, count)
         self.one = int(self.warps[0]) if count == 1 else -1
-        self.lanes: Mask = None if (self.masks == ALL).all() else lanes_of(self.masks)
+        self.lanes: Mask = None if (self.masks == ALL).all() else lanes_of_words(self.masks)
         self.flags = (ctypes.c_uint8 * machine.program.registers).from_address(view.unset or 0)
         self.registers = Registers(self)  # type: ignore[assignment]
         self.in_flight: dict[int, Pending] = {}
@@ -88,7 +80,7 @@ class NativeBatch(WarpBatch):
     @property
     def waiting(self) -> tuple[object, ...]:  # type: ignore[override]
         keys = (ctypes.c_int64 * self.view.keys).from_address(self.view.waiting or 0)
-        return tuple(self.machine.key_name(key) for key in keys)
+        return tuple(self._keys.name_of(key) for key in keys)
 
     def settle(self, tags: Set[object]) -> None:
         flags, in_flight, one = self.flags, self.in_flight, self.one
@@ -100,7 +92,7 @@ class NativeBatch(WarpBatch):
                 held = in_flight[register].settled(tags)
                 if whole and isinstance(held, np.ndarray):
                     del in_flight[register]
-                    self.machine.register_view(register)[one] = held
+                    self.files.view(register)[one] = held
                     flags[register] = SET
                 else:
                     self.registers[register] = held
@@ -120,7 +112,7 @@ class NativeBatch(WarpBatch):
 
     def held_bits(self, register: int) -> Array:
         """Return what lies in the register file, whatever is known of it, as an (n, 32) array."""
-        return self.machine.read_register(self, register)
+        return self.files.read(self, register)
 
 
 class CorePending(Pending):
@@ -129,8 +121,7 @@ class CorePending(Pending):
     __slots__ = ("batch", "register")
 
     def __init__(self, batch: NativeBatch, register: int) -> None:
-        calls, view = batch.machine.calls, batch.view
-        kind = calls.core_pending(batch.machine.core, view.warps, view.size, register, None)
+        kind = batch.files.in_flight(batch.view, register)
         text = WAIT if kind == _OF_PRODUCT else LOADED
         super().__init__(np.zeros((0, 0), np.uint32), text, text)
         self.batch = batch
@@ -138,11 +129,8 @@ class CorePending(Pending):
 
     @property
     def values(self) -> Array:
-        batch, found = self.batch, self.batch.held_bits(self.register).copy()
-        batch.machine.calls.core_pending(
-            batch.machine.core, batch.view.warps, batch.view.size, self.register,
-            found.ctypes.data,
-        )  # fmt: skip
+        found = self.batch.held_bits(self.register).copy()
+        self.batch.files.in_flight(self.batch.view, self.register, into=found)
         return found
 
 
@@ -158,7 +146,7 @@ class Registers:
         batch = self._batch
         flag = batch.flags[register]
         if flag == SET:
-            return batch.machine.read_register(batch, register)
+            return batch.files.read(batch, register)
         if flag == UNSET:
             return UNDEFINED
         return CorePending(batch, register) if flag == IN_FLIGHT else batch.in_flight[register]
@@ -166,7 +154,7 @@ class Registers:
     def __setitem__(self, register: int, value: Any) -> None:  # noqa: ANN401 - Held
         batch = self._batch
         if isinstance(value, np.ndarray):
-            batch.machine.write_register(batch, register, value)
+            batch.files.write(batch, register, value)
             batch.in_flight.pop(register, None)
             batch.flags[register] = SET
         elif isinstance(value, Pending):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kernelrig.emu.machine.machine_state import Hooks, Machine, WarpBatch
-from kernelrig.emu.numerics.arrays import Array, Mask
+from kernelrig.emu.numerics.arrays import Array, Mask, lane_words
 from kernelrig.emu.observe.composite import CompositeObserver
 
 SEMS = {
@@ -57,8 +57,7 @@ def each_of(hooks: Hooks | None) -> Sequence[Hooks]:
 
 def threads_of(batch: WarpBatch, mask: Mask) -> Array:
     """Return the warps of a batch with their lanes in `mask`: (n, 2)."""
-    lanes = np.ascontiguousarray(batch.mask_of(mask))
     threads = np.empty((batch.size, 2), np.uint32)
     threads[:, 0] = batch.warps
-    threads[:, 1] = np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)[:, 0]
+    threads[:, 1] = lane_words(batch.mask_of(mask))
     return threads

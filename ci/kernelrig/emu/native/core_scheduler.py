@@ -33,7 +33,6 @@ from kernelrig.emu.native.batch_facade import (
     IN_FLIGHT,
     PYTHON_IN_FLIGHT,
     NativeBatch,
-    lanes_of,
     words_at,
 )
 from kernelrig.emu.native.core_calls import CALLBACKS, Callbacks
@@ -41,9 +40,9 @@ from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.memory import NativeMemory
 from kernelrig.emu.native.observers import listens_to_others
 from kernelrig.emu.native.products import ON_DESCRIPTOR, decode_descriptor
-from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, settle_parts
+from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, parts_of_core, settle_parts
 from kernelrig.emu.native.warpgroups import ON_REPORT, report
-from kernelrig.emu.numerics.arrays import LANES, UNDEFINED
+from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, lanes_of_words
 from kernelrig.emu.tensor.warpgroup_misuse import overwritten, report_overwritten
 
 _KINDS = {FRIENDLY: 0, LATE: 1, RANDOM: 2, UNFAIR: 3}
@@ -75,6 +74,7 @@ class CoreScheduler:
         said = machine.encoded.op_names
         names = (ctypes.c_char_p * len(said))(*(name.encode() for name in said))
         machine.synchronises = not listens_to_others(machine.hooks)
+        machine.replaced = parts_of_core(machine)
         machine.calls.core_sync(
             machine.core, ctypes.byref(self.memory.table), names, len(said), self.on_fault,
             not machine.synchronises,
@@ -172,7 +172,7 @@ class CoreScheduler:
         batch = self.machine.batch(address)
         value = unready(batch, register, at)
         if batch.flags[register] in (IN_FLIGHT, PYTHON_IN_FLIGHT):
-            self.machine.write_register(batch, register, value)
+            self.machine.files.write(batch, register, value)
         return 0
 
     def _unwritten(self, address: int, number: int, at: int, lanes: int) -> int:
@@ -212,7 +212,7 @@ class CoreScheduler:
 
     def _ready(self, address: int, masks: int, going: int) -> int:
         batch = self.machine.batch(address)
-        mask = lanes_of(words_at(masks, batch.size)) if masks else batch.lanes
+        mask = lanes_of_words(words_at(masks, batch.size)) if masks else batch.lanes
         block = self._condition(batch).ready(batch, batch.registers, mask)
         if block is None:
             return 0
@@ -220,7 +220,7 @@ class CoreScheduler:
         np.ctypeslib.as_array(ready)[...] = block.ready
         machine = self.machine
         if not block.ready.all():
-            keys = np.array([machine.key(key) for key in block.keys], np.int64)
+            keys = np.array([machine.keys.number_of(key) for key in block.keys], np.int64)
             machine.calls.core_blocked(machine.core, keys.ctypes.data, len(keys))
         return 1
 
@@ -234,7 +234,7 @@ class CoreScheduler:
     def _beyond(self, address: int, masks: int) -> int:
         batch = self.machine.batch(address)
         batch.at = self.segments[batch.pc].last - 1
-        lanes = lanes_of(words_at(masks, batch.size))
+        lanes = lanes_of_words(words_at(masks, batch.size))
         batch.report("barrier-misuse", "brx.idx beyond its table of targets", lanes)
         self.machine.stopped = True
         return 0
@@ -285,7 +285,7 @@ class CoreScheduler:
         count = calls.core_point_missing(address, None, None, 0)
         warps, lanes = np.empty(count, np.int32), np.empty(count, np.uint32)
         calls.core_point_missing(address, warps.ctypes.data, lanes.ctypes.data, count)
-        missing = dict(zip(warps.tolist(), lanes_of(lanes), strict=True))
+        missing = dict(zip(warps.tolist(), lanes_of_words(lanes), strict=True))
         point = ReconvergencePoint(calls.core_point_segment(address), missing)
         report_missing_lanes(self.machine, self._waiters(), point)
         return 0

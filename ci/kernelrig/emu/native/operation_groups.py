@@ -5,8 +5,8 @@ behind copies.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from kernelrig.emu.machine.copy_arrivals import CopyArrivals
 from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.native.machine_facade import NativeMachine, PartKind
 from kernelrig.emu.numerics.arrays import Mask, lane_bits
-
-if TYPE_CHECKING:
-    from kernelrig.emu.native.machine_facade import NativeMachine
 
 BULK, COPY, MATRIX = range(3)
 """Kinds of groups, by their number in the core."""
@@ -65,7 +63,7 @@ class _GroupsOfCore(Groups):
         for row, warp, lanes in _rows(batch, mask):
             found = self._unfinished(warp, lanes, _left(newest), read)
             ready[row] = not found
-            keys |= dict.fromkeys(map(self.machine.key_name, found))
+            keys |= dict.fromkeys(map(self.machine.keys.name_of, found))
         return None if not keys else Blocked(ready, tuple(keys))
 
     def waited(self, batch: WarpBatch, mask: Mask, newest: int | None, read: bool = False) -> None:
@@ -140,7 +138,7 @@ class NativeMatrixGroups(_GroupsOfCore, MatrixGroups):
         return int(self.machine.calls.core_product_warps(self.machine.core, number << 32 | first))
 
 
-PARTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {
+PARTS: dict[PartKind, PartKind] = {
     BulkGroups: NativeBulkGroups,
     CopyGroups: NativeCopyGroups,
     CopyArrivals: NativeCopyArrivals,

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import Barrier
-from kernelrig.emu.native.barrier_uses import UseName
+from kernelrig.emu.native.barrier_words import NativeBarrier, UseName
 from kernelrig.emu.native.core_calls import core_calls
 from kernelrig.emu.native.core_observer import SEMS, CoreObserver, threads_of
-from kernelrig.emu.native.sync import NativeBarrier, NativeBarriers
+from kernelrig.emu.native.machine_facade import NativeMachine
+from kernelrig.emu.native.sync import NativeBarriers
 from kernelrig.emu.numerics.arrays import Array, Mask
 from kernelrig.emu.observe.clocks import LEVELS
 from kernelrig.emu.observe.publication import (
@@ -24,9 +25,6 @@ from kernelrig.emu.observe.publication import (
     report_own,
     report_signal,
 )
-
-if TYPE_CHECKING:
-    from kernelrig.emu.native.machine_facade import NativeMachine
 
 _ARRIVAL, _BYTES, _SIGNAL, _WAIT = range(4)  # what an mbarrier is used for
 _FENCE_ALONE = 4  # and only the fence of its init is missing
@@ -84,7 +82,7 @@ class NativePublication(CoreObserver):
             report_signal(machine.queue.op(op), barrier, fence_alone=fence_alone)
 
     def started(self, machine: Machine) -> None:
-        self._machine = cast("NativeMachine", machine)
+        self._machine = cast(NativeMachine, machine)
         self._instances.clear()
         self._core.publication_started(self._machine.core, self._callback)
 

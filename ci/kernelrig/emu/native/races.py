@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
@@ -20,16 +20,14 @@ from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import Barrier
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
-from kernelrig.emu.native.barrier_uses import UseName
+from kernelrig.emu.native.barrier_words import NativeBarrier, UseName
 from kernelrig.emu.native.core_observer import SEMS, CoreObserver, threads_of
 from kernelrig.emu.native.library import library
+from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.races_records import SPACES, Found, NativeReports
-from kernelrig.emu.native.sync import NativeBarrier, acting_wait
+from kernelrig.emu.native.sync import acting_wait
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 from kernelrig.emu.observe.clocks import LEVELS
-
-if TYPE_CHECKING:
-    from kernelrig.emu.native.machine_facade import NativeMachine
 
 SPACE_OF = {space: number for number, space in enumerate(SPACES)}
 PROXIED = {"": 0, "global": 2}
@@ -122,7 +120,7 @@ class NativeRaces(CoreObserver):
     def _wait_of(self, _: int) -> Wait | None:
         if self._acting is not None:
             return self._acting.wait
-        return acting_wait(cast("NativeMachine", self._machine))  # the core told it of the access
+        return acting_wait(cast(NativeMachine, self._machine))  # the core told it of the access
 
     def _number(self) -> int:
         self._numbers += 1

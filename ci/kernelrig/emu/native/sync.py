@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,13 @@ from kernelrig.emu.machine.phase import Barrier
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.native import barrier_uses, operation_groups
 from kernelrig.emu.native.access_details import accessed, tensor_accessed
+from kernelrig.emu.native.barrier_words import NativeBarrier
 from kernelrig.emu.native.core_observer import each_of
+from kernelrig.emu.native.machine_facade import NativeMachine, PartKind
 from kernelrig.emu.native.operation_groups import BULK, NativeMatrixGroups
+from kernelrig.emu.native.operation_queue import numbered_wait
 from kernelrig.emu.native.tensor_in_flight import NativeInFlight
 from kernelrig.emu.native.warpgroups import NativeWarpgroups
-from kernelrig.emu.numerics.arrays import LANES
 from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.tensor.tensor_memory import (
     COLUMNS,
@@ -43,74 +45,9 @@ from kernelrig.emu.tensor.tensor_memory import (
 )
 from kernelrig.emu.tensor.warpgroup_product import Warpgroups
 
-if TYPE_CHECKING:
-    from kernelrig.emu.native.machine_facade import NativeMachine
-
-_OP_WORDS = 7
-_TENSOR_STREAMS = 1 << 40
 ON_FAULT = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
 )
-
-
-class BarrierWords(ctypes.Structure):
-    """`Barrier` of core/sync/barrier.hpp."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_int64)
-        for name in (
-            "flat", "slot", "offset", "expected", "pending", "tx", "phase", "announced",
-            "made_by_warp", "made_by_lane", "arrived_by", "observed", "number",
-        )
-    )  # fmt: skip
-
-
-def _word(name: str) -> Any:  # noqa: ANN401 - a property
-    def read(self: NativeBarrier) -> int:
-        value: int = getattr(self.words, name)
-        return value
-
-    def write(self: NativeBarrier, value: int) -> None:
-        setattr(self.words, name, value)
-
-    return property(read, write)
-
-
-class NativeBarrier(Barrier):
-    """An mbarrier whose counts the core reads and writes."""
-
-    __slots__ = ("words",)
-
-    def __init__(
-        self, slot: int, offset: int, expected: int, made_by: tuple[int, int], name: str
-    ) -> None:
-        self.words = BarrierWords(flat=slot * SLOT_BYTES + offset)
-        super().__init__(slot, offset, expected, made_by, name=name)
-
-    slot = _word("slot")
-    offset = _word("offset")
-    expected = _word("expected")
-    pending = _word("pending")
-    tx = _word("tx")
-    phase = _word("phase")
-    announced = _word("announced")
-    arrived_by = _word("arrived_by")
-
-    @property
-    def observed(self) -> bool:
-        return bool(self.words.observed)
-
-    @observed.setter
-    def observed(self, value: bool) -> None:
-        self.words.observed = value
-
-    @property
-    def made_by(self) -> tuple[int, int]:
-        return (self.words.made_by_warp, self.words.made_by_lane)
-
-    @made_by.setter
-    def made_by(self, value: tuple[int, int]) -> None:
-        self.words.made_by_warp, self.words.made_by_lane = value
 
 
 class _Live(dict[int, Barrier]):
@@ -294,34 +231,26 @@ class NativeTensorMemory(TensorMemory):
         machine.calls.core_tensor(machine.core, slot, address, marks, usable)
 
 
-_PARTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {
+_PARTS: dict[PartKind, PartKind] = {
     **barrier_uses.PARTS,
     Barriers: NativeBarriers,
     InFlight: NativeInFlight,
     TensorMemory: NativeTensorMemory,
 }
-_OF_PRODUCTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {
+_OF_PRODUCTS: dict[PartKind, PartKind] = {
     MatrixGroups: NativeMatrixGroups,
     Warpgroups: NativeWarpgroups,
 }
 
 
-def native_part(machine: NativeMachine, kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return what takes the place of a part of a machine."""
-    made = _PARTS.get(kind, kind)
+def parts_of_core(machine: NativeMachine) -> dict[PartKind, PartKind]:
+    """Return what takes the place of parts of a machine, by these."""
+    made = dict(_PARTS)
     if machine.synchronises:
-        made = operation_groups.PARTS.get(kind, made)
+        made |= operation_groups.PARTS
         if not machine.python_products:
-            made = _OF_PRODUCTS.get(kind, made)
+            made |= _OF_PRODUCTS
     return made
-
-
-def stream_number(stream: object) -> int:
-    """Return the number of a stream that the core issues to as well; -1 for another."""
-    match stream:
-        case ("tensor", int(warp), int(lane), int(group)):
-            return _TENSOR_STREAMS | (warp * LANES + lane) * 2 + group - 1
-    return -1
 
 
 def settle_parts(machine: NativeMachine) -> None:
@@ -333,28 +262,9 @@ def settle_parts(machine: NativeMachine) -> None:
             machine.part(kind)
 
 
-def native_op(machine: NativeMachine, number: int) -> Op:
-    """Return an operation in flight of the core's, as reports see it."""
-    words = (ctypes.c_int64 * _OP_WORDS)()
-    if not machine.calls.core_op(machine.core, number, words):
-        raise KeyError(number)
-    name, warp, lane, at, wait, clock, bits = words
-    return Op(
-        machine.encoded.op_names[name], machine, np.array([warp]), 0, lane, at,
-        "generic" if bits else "async", clock=clock, number=number, wait=_numbered(machine, wait),
-        lanes=tuple(lane for lane in range(LANES) if bits >> lane & 1),
-    )  # fmt: skip
-
-
 def acting_wait(machine: NativeMachine) -> Wait | None:
     """Return the wait before the core's operation whose access observers are being told of."""
-    return _numbered(machine, machine.calls.core_acting_wait(machine.core))
-
-
-def _numbered(machine: NativeMachine, number: int) -> Wait | None:
-    last: Any = machine.last_wait
-    found: Wait | None = last.numbered(number)
-    return found
+    return numbered_wait(machine, machine.calls.core_acting_wait(machine.core))
 
 
 def signal_bytes(machine: NativeMachine, op: Op, slot: int, offset: int, size: int) -> None:

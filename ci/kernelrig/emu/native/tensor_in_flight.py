@@ -5,15 +5,13 @@ are at fault. A wait for them is then Python's, and what the core has settled fo
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kernelrig.emu.machine.loads_in_flight import InFlight
 from kernelrig.emu.machine.operations import Op
-
-if TYPE_CHECKING:
-    from kernelrig.emu.native.machine_facade import NativeMachine
+from kernelrig.emu.native.machine_facade import NativeMachine
 
 
 class _Waited(dict[int, list[Op]]):

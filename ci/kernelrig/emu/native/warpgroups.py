@@ -16,13 +16,12 @@ import numpy as np
 from kernelrig.emu.isa.wgmma import form_of
 from kernelrig.emu.machine.async_groups import MatrixGroups
 from kernelrig.emu.native.batch_facade import NativeBatch
+from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.numerics.arrays import U32, Unready
 from kernelrig.emu.tensor import warpgroup_misuse as misuse
 from kernelrig.emu.tensor.warpgroup_product import Form, Warpgroups
 
 if TYPE_CHECKING:
-    from kernelrig.emu.native.machine_facade import NativeMachine
-
     Words = ctypes._Pointer[ctypes.c_int64]
 
 ON_REPORT = ctypes.CFUNCTYPE(

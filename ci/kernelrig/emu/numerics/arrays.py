@@ -203,3 +203,14 @@ def whole(array: Array, rows: int) -> Array:
 def lane_bits(mask: NDArray[np.bool_]) -> int:
     """Return 32 lanes as an integer, lane 0 lowest."""
     return int(np.packbits(mask, bitorder="little").view(np.uint32)[0])
+
+
+def lane_words(lanes: Array) -> NDArray[np.uint32]:
+    """Return each row of an (n, 32) array of lanes as a word, lane 0 lowest."""
+    return np.packbits(np.ascontiguousarray(lanes), axis=1, bitorder="little").view(np.uint32)[:, 0]
+
+
+def lanes_of_words(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Return the lanes of words as an (n, 32) array."""
+    bits = np.unpackbits(words.view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
+    return bits.view(np.bool_)

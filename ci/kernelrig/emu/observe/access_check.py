@@ -15,7 +15,7 @@ import numpy as np
 
 from kernelrig.emu.machine.machine_state import Hooks, Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
-from kernelrig.emu.numerics.arrays import Array, Mask
+from kernelrig.emu.numerics.arrays import Array, Mask, lane_words
 from kernelrig.emu.observe.access_records import ATOMIC, LANE_BITS, AccessRecords
 from kernelrig.emu.observe.announced import announced, of_other_lanes
 from kernelrig.emu.observe.atomic_chains import AtomicChains
@@ -107,8 +107,7 @@ class AccessCheck(Hooks):
         # What comes before a strong write is told apart from the write itself by its time.
         writes = write and space == "global" and level >= LEVELS["gpu"]
         self.stores |= writes and not atomic
-        packed = np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)
-        for row, bits in enumerate(packed[:, 0].tolist()):
+        for row, bits in enumerate(lane_words(lanes).tolist()):
             if not bits:
                 continue
             chosen = lanes[row]

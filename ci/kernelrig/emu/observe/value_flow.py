@@ -17,7 +17,7 @@ from kernelrig.emu.machine.findings import Findings
 from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.program import Program
-from kernelrig.emu.numerics.arrays import LANES, U32, Array, Mask
+from kernelrig.emu.numerics.arrays import LANES, U32, Array, Mask, lane_words
 from kernelrig.emu.observe.bit_flow import COPIES, Flow, part_read, results_by_bits
 from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, first_of
 from kernelrig.emu.tensor.packed_elements import PACKED, of_elements
@@ -230,8 +230,7 @@ def _lane_bits(lanes: Array, row: int) -> int:
 
 def bits_of(lanes: NDArray[np.bool_]) -> list[int]:
     """Return each row of an (n, 32) array of lanes as bits."""
-    packed = np.packbits(np.ascontiguousarray(lanes), axis=1, bitorder="little")
-    found: list[int] = packed.view(U32)[:, 0].tolist()
+    found: list[int] = lane_words(lanes).tolist()
     return found
 
 

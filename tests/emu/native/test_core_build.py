@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 from kernelrig.emu.launch.engines import choose_engine, describe_native
+from kernelrig.emu.native import core_build
 from kernelrig.emu.native.core_build import (
     HERE,
+    LEVELS,
     NotBuilt,
     build,
     sanitizer_environment,
@@ -266,13 +268,39 @@ def test_what_a_wheel_brings_is_used_if_it_is_of_these_sources(
 ) -> None:
     brought = places.parent / "prebuilt"
     ship(brought, places)
-    assert len(list(brought.iterdir())) == 2
+    (library,) = brought.iterdir()
+    assert library.name.startswith(("core-x86-64-v3-", "core-x86-64-v2-"))
     monkeypatch.setenv("PATH", "")
     assert load(places, brought).core_find(b"add") >= 0
     (places / "add.cpp").write_text(SMALL.replace("NUMBER", "2"))
     assert shipped(brought, places) is None
     with pytest.raises(NotBuilt, match=r"no g\+\+ on PATH"):
         load(places, brought)
+
+
+def test_a_wheel_is_for_the_level_of_the_cpu_that_made_it_and_one_of_a_lower_level_is_used_too(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought = places.parent / "prebuilt"
+    v2, v3 = (" ".join(flags) for flags in reversed(LEVELS.values()))
+
+    def cpu(flags: str) -> None:
+        monkeypatch.setattr(core_build, "_cpu_flags", lambda: f"flags : fpu {flags}")
+
+    cpu(v2)
+    ship(brought, places)
+    (made,) = brought.iterdir()
+    assert made.name.startswith("core-x86-64-v2-")
+    cpu(f"{v2} {v3}")
+    assert shipped(brought, places) == made
+    ship(brought, places)
+    best = shipped(brought, places)
+    assert best is not None
+    assert best.name.startswith("core-x86-64-v3-")
+    cpu(v3)
+    assert shipped(brought, places) is None
+    with pytest.raises(NotBuilt, match="this CPU has none of x86-64-v3, x86-64-v2"):
+        ship(brought, places)
 
 
 def test_doctor_says_where_the_core_comes_from_and_compiles_nothing(

@@ -6,8 +6,8 @@ compiled again.
 The compiler reads copies of what was hashed. Of processes that need it at once one compiles and the
 others wait; a file appears under its name whole.
 
-A wheel brings libraries for two levels of x86-64, named by the content of the sources beside them
-(`ship`): where one fits the CPU nothing is compiled.
+A wheel brings a library for the level of x86-64 of the machine that made it, named by the content
+of the sources beside it (`ship`): where it fits the CPU nothing is compiled.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ LEVELS = {
     "x86-64-v3": {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"},
     "x86-64-v2": {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"},
 }
-"""What a wheel is built for, best first, and the CPU's flags that it takes, as Linux names them."""
+"""What a wheel may be built for, best first, and the flags of a CPU that has it and not only those
+below it, as Linux names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,24 +275,32 @@ def shipped(folder: Path = SHIPPED, sources: Path = SOURCES) -> Path | None:
     if not folder.is_dir():
         return None
     of = read_sources(sources)
-    has = set(_cpu_flags().split())
-    wanted: set[str] = set().union(*LEVELS.values())
-    for level, flags in LEVELS.items():
-        path = folder / shipped_name(level, of)
-        if wanted <= has and path.is_file():
-            return path
-        wanted -= flags
-    return None
+    paths = (folder / shipped_name(level, of) for level in _levels_here())
+    return next((path for path in paths if path.is_file()), None)
 
 
 def ship(folder: Path, sources: Path = SOURCES) -> None:
-    """Build what a wheel brings into `folder`. Raises NotBuilt."""
+    """Build what a wheel brings into `folder`: for this CPU's level, as pip mostly makes a wheel
+    where it is used. An older CPU's machine compiles the core itself. Raises NotBuilt.
+    """
+    level = next(_levels_here(), None)
+    if level is None:
+        raise NotBuilt(f"this CPU has none of {', '.join(LEVELS)}")
     folder.mkdir(parents=True, exist_ok=True)
     of = read_sources(sources)
     with tempfile.TemporaryDirectory() as place:
-        for level in LEVELS:
-            made = _build_there(of, Variant(level), Path(place))
-            shutil.copyfile(made, folder / shipped_name(level, of))
+        made = _build_there(of, Variant(level), Path(place))
+        shutil.copyfile(made, folder / shipped_name(level, of))
+
+
+def _levels_here() -> Iterator[str]:
+    """Yield the levels of x86-64 that this CPU has, best first."""
+    has = set(_cpu_flags().split())
+    wanted: set[str] = set().union(*LEVELS.values())
+    for level, flags in LEVELS.items():
+        if wanted <= has:
+            yield level
+        wanted -= flags
 
 
 def shipped_name(level: str, sources: CoreSources) -> str:

@@ -1,8 +1,8 @@
 """Calls of `kernelrig` as forks of a process that has loaded its modules.
 
-Loading them is most of the CPU time of a short call, and a default run makes hundreds of calls that
-a test only waits for. What a test interrupts, kills or limits, and what it says of the start itself
-(tests/cli/test_start_up.py), is a process of its own: `Project.start`, not `Project.invoke`.
+Loading them is most of the CPU time of a short call, and a default run makes hundreds of calls.
+What a test says of the start itself (tests/cli/test_start_up.py), of a terminal or of a call that a
+script changes, and the calls that a fault of tests/faults meets are processes of their own.
 
 A fork differs from such a process in what lies before `main`: all modules of the client are there.
 Stream objects, signals, folder and environment are made anew, and its end is the interpreter's.
@@ -65,10 +65,16 @@ class ForkedCall:
             self._reply.close()
         return self.returncode
 
-    def kill(self) -> None:
+    def send_signal(self, number: int) -> None:
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 def fork_call(

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Generic, Self, TextIO, TypeVar
+from typing import IO, Self, TextIO
 
 from kernelrig.files import serialization
 from kernelrig.model import Remote, Run, StageRecord
@@ -20,7 +20,6 @@ from lxml import etree
 from tests.command_server import REPOSITORY, SOURCES, ForkedCall, can_fork, fork_call
 from tests.cpu_project import make_cpu_project
 
-Process = TypeVar("Process", subprocess.Popen[str], ForkedCall)
 _STAMP = re.compile(r"\[ *\d+\.\d\] ")
 _SCHEMA = REPOSITORY / "ci/kernelrig/report/junit.xsd"
 _LIMIT_S = 60
@@ -85,21 +84,22 @@ class Project:
 
     def invoke(self, *words: str, env: Mapping[str, str] | None = None) -> Answer:
         """Type `kernelrig WORDS` in the project's folder and wait for the end."""
-        if not can_fork(env or {}):
-            with self.start(*words, env=env) as client:
-                return client.end()
-        stdout = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - open as long as the client
-        process = fork_call(words, cwd=self.root, env=self._environment(env), stdout=stdout)
-        with Client(process, process.stderr, stdout, self.root, self.limit_s) as client:
+        with self.start(*words, env=env) as client:
             return client.end()
 
-    def start(
-        self, *words: str, env: Mapping[str, str] | None = None, script: str = ""
-    ) -> Client[subprocess.Popen[str]]:
-        """Type `kernelrig WORDS`; a `script` is run in its place, with the words as arguments."""
+    def start(self, *words: str, env: Mapping[str, str] | None = None) -> Client:
+        """Type `kernelrig WORDS` in the project's folder."""
+        if not can_fork(env or {}):
+            return self.start_python("-m", "kernelrig", *words, env=env)
+        stdout = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - open as long as the client
+        process = fork_call(words, cwd=self.root, env=self._environment(env), stdout=stdout)
+        return Client(process, process.stderr, stdout, self.root, self.limit_s)
+
+    def start_python(self, *words: str, env: Mapping[str, str] | None = None) -> Client:
+        """Type `python WORDS`: a process that begins as the user's does, and inherits from us."""
         stdout = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - open as long as the client
         process = subprocess.Popen(
-            [sys.executable, "-P", *(["-c", script] if script else ["-m", "kernelrig"]), *words],
+            [sys.executable, "-P", *words],
             cwd=self.root,
             env=self._environment(env),
             stdin=subprocess.DEVNULL,
@@ -127,13 +127,18 @@ class Project:
         return sorted(p.parent for p in self.root.glob("artifacts/runs/*/run.json"))
 
 
-class Client(Generic[Process]):
+class Client:
     """A call under way, whose progress a test reads as it comes; killed if it takes too long."""
 
     def __init__(
-        self, process: Process, stderr: IO[str], stdout: TextIO, root: Path, limit_s: float
+        self,
+        process: subprocess.Popen[str] | ForkedCall,
+        stderr: IO[str],
+        stdout: TextIO,
+        root: Path,
+        limit_s: float,
     ) -> None:
-        self.process: Process = process
+        self.process = process
         self._stdout = stdout
         self._stderr = stderr
         self._root = root

@@ -123,7 +123,7 @@ def test_a_client_killed_around_the_launch_is_made_up_for_as_far_as_anything_ran
     host.workdir.mkdir()
     host.go()
     killed = _KILLED_AT.format(step=step, before=before)
-    with project.start(*WAITS, script=killed) as client:
+    with project.start_python("-c", killed, *WAITS) as client:
         folder = client.end().folder
     assert client.process.returncode == -signal.SIGKILL
     assert read_run(folder).state == "launched"

@@ -106,7 +106,7 @@ def test_what_is_here_is_judged_without_the_host(make: MakeProject, host: Loopba
     host.workdir.mkdir()
     host.go()
     project = make(host.remote())
-    with project.start(*WAITS, script=_KILLED_AS_IT_JUDGES) as client:
+    with project.start_python("-c", _KILLED_AS_IT_JUDGES, *WAITS) as client:
         folder = client.end().folder
     assert client.process.returncode == -signal.SIGKILL
     assert read_run(folder).state == "collected"

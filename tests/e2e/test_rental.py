@@ -182,7 +182,7 @@ def crash(project: Project, provider: StandIn, at: Point, rng: random.Random) ->
     if at.ours is not None:
         place, count, after = at.ours
         script = _KILLED.format(place=place, count=count, after=after, signal=signal)
-        with project.start(at.task, "rented", script=script) as client:
+        with project.start_python("-c", script, at.task, "rented") as client:
             return client.end()
     assert at.theirs is not None
     verb, when, victims = at.theirs

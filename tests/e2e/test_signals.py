@@ -209,7 +209,7 @@ def test_a_signal_that_was_ignored_stays_ignored(project: Project, host: Loopbac
     """As under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        client = project.start(*WAITS)
+        client = project.start_python("-m", "kernelrig", *WAITS)
     finally:
         signal.signal(signal.SIGHUP, before)
     with client:
@@ -241,7 +241,7 @@ def test_reports_that_are_being_written_are_written_whole(
     """Nothing is left to be interrupted: the exit code is the run's own."""
     project = make(host.remote(**remote))
     words = run_words("passes", "patient")
-    with project.start(*words, script=_SIGNALLED_AS_IT_REPORTS) as client:
+    with project.start_python("-c", _SIGNALLED_AS_IT_REPORTS, *words) as client:
         answer = client.end()
     assert answer.exit_code == exit_code
     assert answer.run.state == "finished"

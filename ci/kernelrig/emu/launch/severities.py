@@ -34,6 +34,7 @@ SHOWN_BY_HARDWARE: Mapping[str, Shows] = {
     "tensor-fence-after-wait": "no",
     "tensor-lanes-unnamed": "no",
     "same-value-not-ordered": "no",
+    "write-follows-from-read": "no",
     "acquire-fence-missing": "no",
     "tensor-wait-without-fence": "no",
     "copy-behind-product": "no",

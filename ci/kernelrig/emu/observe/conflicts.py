@@ -12,6 +12,7 @@ from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
 from kernelrig.emu.observe.announced import Polls
 from kernelrig.emu.observe.clocks import ORDERED, PERFORMED
+from kernelrig.emu.observe.exchanges import Exchanges
 from kernelrig.emu.observe.order_check import Access, is_seen
 from kernelrig.emu.observe.readers import Where
 from kernelrig.emu.observe.shadow import Region, Wrong
@@ -62,6 +63,7 @@ class Reports:
         self._stored: StoredConstants | None = None
         self._branches: Branches | None = None
         self._polled: Polls | None = None
+        self._exchanged: Exchanges | None = None
         self.relaxed_at = -1
         """The last instruction of the CTA that saw a release, and acquired nothing; -1 for none."""
 
@@ -114,6 +116,10 @@ class Reports:
                     f"; the flag that was set later, and read{self._relaxed_where}, orders nothing"
                     " without a fence: both are volatile or relaxed, and an older value may be read"
                 )
+            if rule == "lanes-not-synchronised":
+                told, harmless = self._exchanges(before, now)
+                rule = "write-follows-from-read" if harmless else rule
+                how += told
 
             def text(
                 before: Side = before, now: Side = now, granule: int = granule, how: str = how
@@ -159,6 +165,22 @@ class Reports:
         if self._branches.follows_directly(now.at):
             return f"{text}, and no branch or barrier waits for its value", False
         return text, True
+
+    def _exchanges(self, before: Side, now: Side) -> tuple[str, bool]:
+        """Return the words for a shuffle between accesses of lanes, and whether it cannot break."""
+        assert self.machine
+        function = self.machine.program.function
+        if self._exchanged is None or self._exchanged.function is not function:
+            self._exchanged = Exchanges(function)
+        at = self._exchanged.between(before.at, now.at)
+        if at is None:
+            return "", False
+        label = self.machine.program.label(at)
+        text = f"; {label} stands between them, which orders no memory"
+        reads_first = now.write and not (before.write or before.operation or now.operation)
+        if reads_first and self._exchanged.write_follows(before.at, now.at):
+            return f"{text}, and what is written follows by it from what was read", True
+        return text, False
 
     @property
     def _relaxed_where(self) -> str:

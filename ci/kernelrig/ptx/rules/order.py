@@ -91,8 +91,18 @@ ORDER_RULES = (
         "lanes-not-synchronised",
         "8.9 and 9.7.13.2",
         "accesses of different lanes of a warp have a barrier between them",
-        "lanes are threads, and a warp orders nothing",
+        "lanes are threads, and a warp orders nothing; nor does a shuffle or a vote between them:"
+        " ptxas moves loads and stores across it",
         "bar.warp.sync (__syncwarp) between them",
+    ),
+    IsaRule(
+        "write-follows-from-read",
+        "8.9 and 9.7.9.6",
+        "between a lane's read and another lane's write of the same bytes there is a barrier",
+        "shuffles order no memory. No hardware is known to show it where what is written follows,"
+        " by a shuffle of all lanes, from what was read: neither compiler nor GPU can write first",
+        "bar.warp.sync (__syncwarp) behind the shuffles, before the write",
+        severity="warning",
     ),
     IsaRule(
         "threads-not-synchronised",

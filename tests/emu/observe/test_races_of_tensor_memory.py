@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kernelrig.emu.machine.operations import Op
 
@@ -350,6 +352,61 @@ def test_a_commit_releases_nothing_that_its_thread_stored() -> None:
     pair.play.wait((1, 0), pair.released)
     pair.play.load((1, 0))
     assert pair.play.kinds == ["race"]
+
+
+def overwritten(
+    *,
+    told: bool = True,
+    read_by: tuple[int, int] = (1, 1),
+    sem: str = "acquire",
+    writes: bool = False,
+) -> Play:
+    """A thread reads and tells another, which commits; who waits for that overwrites it."""
+    pair = Pair(warps=3)
+    read = Barrier(0, 0x418)
+    (pair.play.store if writes else pair.play.load)(read_by)
+    if told:
+        pair.play.arrive(read_by, read)
+        pair.play.wait((0, 0), read)
+    pair.multiply()
+    pair.commit(pair.released)
+    pair.play.wait((2, 0), pair.released, sem=sem)
+    pair.play.store((2, 0))
+    return pair.play
+
+
+def test_reads_before_a_commit_that_was_waited_for_are_a_warning() -> None:
+    play = overwritten()
+    assert (play.kinds, play.warnings) == ([], ["race"])
+    assert "a tcgen05.commit that was waited for releases what no thread did" in play.messages[0]
+    assert "mbarrier.arrive (.release) behind the reads" in play.messages[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"told": False},  # the thread that commits knows nothing of the reads
+        {"read_by": (0, 0), "told": False},  # its own read may be under way
+        {"sem": "relaxed"},
+        {"writes": True},
+    ],
+)
+def test_other_accesses_before_a_commit_are_an_error(wrong: dict[str, Any]) -> None:
+    assert overwritten(**wrong).kinds == ["race"]
+
+
+def test_a_commit_behind_another_ones_wait_hands_reads_on() -> None:
+    pair = Pair(warps=4)
+    read, last = Barrier(0, 0x418), Barrier(0, 0x420)
+    pair.play.load((1, 1))
+    pair.play.arrive((1, 1), read)
+    pair.play.wait((0, 0), read)
+    pair.commit(pair.released)
+    pair.play.wait((2, 0), pair.released)
+    pair.commit(last, who=(2, 0))
+    pair.play.wait((3, 0), last)
+    pair.play.store((3, 0))
+    assert (pair.play.kinds, pair.play.warnings) == ([], ["race"])
 
 
 @pytest.mark.parametrize(("fence", "kinds"), [(True, []), (False, ["proxy-fence"])])

@@ -35,6 +35,7 @@ SHOWN_BY_HARDWARE: Mapping[str, Shows] = {
     "tensor-lanes-unnamed": "no",
     "same-value-not-ordered": "no",
     "write-follows-from-read": "no",
+    "commit-releases-no-reads": "no",
     "acquire-fence-missing": "no",
     "tensor-wait-without-fence": "no",
     "copy-behind-product": "no",

@@ -44,6 +44,7 @@ instructions are ordered by their own fences (9.7.16.6). Each row is one kind of
     FENCED    the same of GLOBAL: what a proxy fence before that fence.sc made visible
     FOLLOWED  what came before a strong write that this thread, or one that it is ordered behind,
               has read, with or without a fence: no order, but who reads on expects it
+    COMMITTED what came before a tcgen05.commit, of other threads, that was waited for: no order
 
 What is known of a cluster is an array (ROWS, columns). Arrays are never written once another view
 may hold them: lanes of a warp that know the same share one `View`, which is nearly always one for
@@ -62,8 +63,8 @@ from kernelrig.emu.machine.findings import Wait
 from kernelrig.emu.numerics.arrays import LANES, Array
 
 SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL, FENCED = range(9)
-FOLLOWED = 9
-ROWS = 10
+FOLLOWED, COMMITTED = 9, 10
+ROWS = 11
 FIRST_OPERATIONS = 256
 MOST_OPERATIONS = 8192
 """Columns of operations in a cluster, unless more are in flight at once."""
@@ -368,7 +369,8 @@ class AsyncOperation:
     number: int = -1  # of its warp on the machine
     tracked: dict[int, int] = field(default_factory=dict)  # by a commit
     taken: Array | None = None  # of a commit: tcgen05 order of the thread
-    waited: Array | None = None  # of a commit: operations that its thread had waited for
+    waited: Array | None = None  # of a commit: operations that its thread had waited for, and what
+    # others did before it, in COMMITTED
     waits: Array | None = None  # of a tcgen05.ld or st: when each lane waited for it
     pieces: set[Any] = field(default_factory=set)  # of tensor memory that it writes
     records: dict[tuple[Any, ...], int] = field(default_factory=dict)

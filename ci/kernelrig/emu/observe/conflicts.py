@@ -11,7 +11,7 @@ from kernelrig.emu.machine.region_names import RegionNames
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
 from kernelrig.emu.observe.announced import Polls
-from kernelrig.emu.observe.clocks import ORDERED, PERFORMED
+from kernelrig.emu.observe.clocks import COMMITTED, ORDERED, PERFORMED
 from kernelrig.emu.observe.exchanges import Exchanges
 from kernelrig.emu.observe.order_check import Access, is_seen
 from kernelrig.emu.observe.readers import Where
@@ -104,6 +104,9 @@ class Reports:
             elif not ordered and self._of_one_value(before, now):
                 rule = "same-value-not-ordered"
                 how += "; both write the same value"
+            elif self._is_committed(before, code, clock, access.space):
+                rule = "commit-releases-no-reads"
+                how += ": a tcgen05.commit that was waited for releases what no thread did"
             elif self._is_performed(before, now, code, clock, access.space):
                 told, harmless = self._unacquired(now, hint)
                 rule = "acquire-fence-missing" if harmless else rule
@@ -150,6 +153,14 @@ class Reports:
             space == "global"
             and not (before.operation or now.operation)
             and is_seen(self.records, code, clock, PERFORMED)
+        )
+
+    def _is_committed(self, before: Side, code: int, clock: Array | None, space: str) -> bool:
+        """Whether a thread read before another one's tcgen05.commit, which was waited for."""
+        return (
+            space == "shared"
+            and not (before.write or before.operation)
+            and is_seen(self.records, code, clock, COMMITTED)
         )
 
     def _unacquired(self, now: Side, hint: Hint) -> tuple[str, bool]:

@@ -127,7 +127,7 @@ class Sync:
         self.ended = join(self.ended, {cluster.number: clock})
 
     def pass_completions(self, cluster: Cluster, clock: Array) -> None:
-        """Pass on what was complete before an operation that arrives was issued."""
+        """Pass on what was complete, and what was done, before a commit that arrives was issued."""
         self.ended = join(self.ended, {cluster.number: clock})
 
     def reach(self, warp: Warp, level: int) -> Known:

@@ -11,6 +11,7 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import NEVER
 from kernelrig.emu.observe.clocks import (
+    COMMITTED,
     DIRECT,
     FENCED,
     GLOBAL,
@@ -271,6 +272,9 @@ def _track(op: Op, warp: Warp, operation: AsyncOperation) -> None:
         lanes = warp.cluster.lanes
         operation.waited = np.zeros_like(operation.clock)
         operation.waited[SAME, lanes:] = operation.clock[SAME, lanes:]
+        before = np.maximum(operation.clock[SAME], operation.clock[COMMITTED])
+        operation.waited[COMMITTED, :lanes] = before[:lanes]
+        operation.waited[COMMITTED, operation.issuer[0]] = 0
 
 
 def kind_of(name: str) -> str:

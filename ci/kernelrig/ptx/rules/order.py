@@ -173,6 +173,18 @@ ORDER_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "commit-releases-no-reads",
+        "9.7.16.12",
+        "between reads of shared memory by threads and what overwrites it there is a release of"
+        " those threads, or of one that is ordered behind them",
+        "a tcgen05.commit lets its mbarrier track the tcgen05 operations of its thread, and releases"
+        " nothing else. No hardware is known to show it where the thread had acquired the reads"
+        " before it committed: they have their values by then",
+        "mbarrier.arrive (.release) behind the reads, at an mbarrier that the writer waits for, or by"
+        " the thread that commits",
+        severity="warning",
+    ),
+    IsaRule(
         "same-value-not-ordered",
         "8.7",
         "writes of one value to the same bytes are ordered, or strong",

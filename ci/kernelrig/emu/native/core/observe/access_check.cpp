@@ -520,10 +520,14 @@ int32_t Races::alike(const Access& access, Code code, int hint) {
   bool performed = clock && access.space == SPACE_GLOBAL;
   for (Mask left = performed ? records_.lanes(code) : 0; left; left &= left - 1)
     performed &= time_at(clock->rows[PERFORMED], record.column + __builtin_ctz(left)) >= record.time;
+  bool committed =
+      clock && access.space == SPACE_SHARED && !record.write && !before.is_operation;
+  for (Mask left = committed ? records_.lanes(code) : 0; left; left &= left - 1)
+    committed &= time_at(clock->rows[COMMITTED], record.column + __builtin_ctz(left)) >= record.time;
   const int64_t bits = ordered | taken << 1 | one_place << 2 | (before.cta == now.cta) << 3 |
                        (before.cluster == now.cluster) << 4 | access.write << 5 |
                        (access.operation != nullptr) << 6 | (record.write != 0) << 7 | performed << 8 |
-                       hint << 9;
+                       committed << 9 | hint << 10;
   const void* name =
       before.is_operation ? static_cast<const Operation&>(before).name : nullptr;
   return alike_

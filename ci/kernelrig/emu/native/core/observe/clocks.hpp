@@ -24,7 +24,7 @@ using Time = int32_t;
 constexpr Time NEVER = INT32_MAX;
 
 enum Order : int {
-  SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL, FENCED, FOLLOWED,
+  SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL, FENCED, FOLLOWED, COMMITTED,
   ROWS
 };
 constexpr int FIRST_OPERATIONS = 256;
@@ -258,7 +258,8 @@ struct Operation : Actor {
   Time issuer_time;
   RowRef tracked;                               // by a commit
   RowRef taken;                                 // of a commit: tcgen05 order of the thread
-  RowRef waited;                                // of a commit: what its thread had waited for
+  RowRef waited;                                // of a commit: what its thread had waited for,
+  RowRef committed;                             // and what others did before it
   std::unique_ptr<std::array<Time, LANES>> waits;  // of a tcgen05.ld or st: when each lane waited
   std::vector<Piece> pieces;                    // of tensor memory that it writes
   // Of one that lanes issued each for itself, which has a column for each from `column` on: what
@@ -271,7 +272,7 @@ struct Operation : Actor {
     done = true;
     clock = Clock();
     known = KnownRef();
-    tracked = taken = waited = RowRef();
+    tracked = taken = waited = committed = RowRef();
     parts.clear();
   }
 };

@@ -203,7 +203,7 @@ void Races::op_arrived(int64_t op, int64_t place, int64_t barrier, int64_t numbe
   } else if (operation.commits) {
     // A commit stands for all products that its thread issued before (PTX ISA 9.7.16.12).
     sync.end(operation, operation.tracked, true);
-    sync.pass_completions(*operation.cluster, operation.waited);
+    sync.pass_completions(*operation.cluster, operation.waited, operation.committed);
     sync.pass_order(*operation.cluster, operation.taken);
   }
 }

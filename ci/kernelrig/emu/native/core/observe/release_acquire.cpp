@@ -44,10 +44,11 @@ void Sync::end(const Operation& operation, const RowRef& times, bool asynchronou
   ended_ = join(ended_, with(KnownRef(), operation.cluster->number, clock));
 }
 
-// Passes on what was complete before an operation that arrives was issued.
-void Sync::pass_completions(const Cluster& cluster, const RowRef& times) {
+// Passes on what was complete, and what was done, before a commit that arrives was issued.
+void Sync::pass_completions(const Cluster& cluster, const RowRef& times, const RowRef& done) {
   Clock clock;
   clock.rows[SAME] = times;
+  clock.rows[COMMITTED] = done;
   ended_ = join(ended_, with(KnownRef(), cluster.number, clock));
 }
 

@@ -19,7 +19,7 @@ class Sync {
  public:
   void publish(const Warp& warp, const KnownRef& known, int level);
   void pass_order(const Cluster& cluster, const RowRef& row);
-  void pass_completions(const Cluster& cluster, const RowRef& times);
+  void pass_completions(const Cluster& cluster, const RowRef& times, const RowRef& done);
   // Operations are complete: times by column.
   void end(const Operation& operation, const RowRef& times, bool asynchronous);
   void end_one(const Operation& operation);

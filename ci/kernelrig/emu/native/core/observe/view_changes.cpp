@@ -199,6 +199,12 @@ void track(Operation& operation, Warp& warp, int lane) {
     // that no product read is behind the one before. It releases nothing of threads.
     operation.waited = operation.clock.rows[SAME];
     std::fill_n(writable(operation.waited, columns), warp.cluster->lanes, 0);
+    operation.committed = later(operation.clock.rows[SAME], operation.clock.rows[COMMITTED]);
+    {
+      Time* times = writable(operation.committed, columns);
+      std::fill(times + warp.cluster->lanes, times + operation.committed->size, 0);
+      times[operation.issuer_column] = 0;
+    }
     break;
   case Kind::OTHER:
     break;

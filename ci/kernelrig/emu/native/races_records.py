@@ -15,7 +15,7 @@ import numpy as np
 from kernelrig.emu.machine.findings import Wait
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.numerics.arrays import LANES, Array
-from kernelrig.emu.observe.access_records import LANE_BITS, races_full
+from kernelrig.emu.observe.access_records import LANE_BITS, races_full, too_many_granules
 from kernelrig.emu.observe.clocks import ROWS, AsyncOperation, Cluster, Warp
 from kernelrig.emu.observe.conflicts import Reported, Reports
 from kernelrig.emu.observe.unacquired import Hint
@@ -221,7 +221,10 @@ class NativeReports:
         machine = self._reports.machine
         assert machine
         if found.event == FULL:
-            raise races_full()
+            if found.region < 0:
+                raise races_full()
+            buffer = machine.memory.global_.allocations[found.region]
+            raise too_many_granules(buffer.name, buffer.size, found.shift)
         if found.event == CONFLICT:
             self._conflicts(machine, found)
             return

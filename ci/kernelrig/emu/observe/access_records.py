@@ -29,9 +29,19 @@ class RacesFull(CiError):
 def races_full() -> RacesFull:
     """Return the error, with what to do."""
     return RacesFull(
-        "the race detector has no numbers left for further accesses, or for single bytes of a"
-        " buffer of 2 GiB or more",
-        "run fewer CTAs, make the buffer smaller, or leave races out of --observe",
+        "the race detector has no numbers left for further accesses",
+        "run fewer CTAs, or leave races out of --observe",
+    )
+
+
+def too_many_granules(name: str, size: int, shift: int) -> RacesFull:
+    """Return the error of a buffer that is accessed in parts of 1 << shift bytes."""
+    parts = f"parts of {1 << shift} bytes" if shift else "single bytes"
+    most = (MOST_GRANULES + 1 << shift) >> 30
+    return RacesFull(
+        f"{name} has {size / (1 << 30):.1f} GiB and is accessed in {parts}, which the race detector"
+        f" tells apart in buffers of less than {most} GiB",
+        "make the buffer smaller, or leave races out of --observe",
     )
 
 
@@ -94,10 +104,10 @@ class AccessRecords:
         return number
 
     @staticmethod
-    def check_granules(count: int) -> None:
+    def check_granules(name: str, size: int, shift: int) -> None:
         """Check that granules of a buffer have numbers. Raises RacesFull."""
-        if count > MOST_GRANULES:
-            raise races_full()
+        if size >> shift > MOST_GRANULES:
+            raise too_many_granules(name, size, shift)
 
     def threads(self, code: int) -> tuple[Any, list[int]]:
         """Return who accessed, and which columns of the cluster they are."""

@@ -72,6 +72,7 @@ class Region:
         self.size = size
         self.records = records
         self.shift = WORD
+        records.check_granules(name, size, WORD)
         count = (size >> WORD) + 1
         self.writes: Array = np.zeros(count, np.int32)
         self.reads: Array = np.zeros((count, FIRST_READERS), np.int32)
@@ -105,7 +106,7 @@ class Region:
 
     def refine(self, shift: int) -> None:
         """Make granules as small as 1 << shift bytes."""
-        self.records.check_granules(self.size >> shift)
+        self.records.check_granules(self.name, self.size, shift)
         parts = 1 << (self.shift - shift)
         self.writes = np.repeat(self.writes, parts)
         self.reads = np.repeat(self.reads, parts, axis=0)

@@ -8,15 +8,24 @@
 namespace emu::races {
 
 // Threads. ---------------------------------------------------------------------------------------
+// `buffer`: whose granules have no numbers, -1 where records have none.
+void Races::tell_full(int buffer, int shift) {
+  Found found{};
+  found.event = FULL;
+  found.region = buffer;
+  found.shift = shift;
+  silent_ = true;
+  report_(user_, &found);
+}
+
 template <class Look> void Races::guarded(Look look) {
   if (silent_) return;
   try {
     look();
+  } catch (const TooManyGranules& many) {
+    tell_full(many.name, many.shift);
   } catch (const std::length_error&) {
-    Found found{};
-    found.event = FULL;
-    silent_ = true;
-    report_(user_, &found);
+    tell_full(-1, 0);
   }
 }
 

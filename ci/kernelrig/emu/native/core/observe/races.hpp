@@ -147,6 +147,7 @@ class Races {
   // Whether a tile is read by the swizzle that it was written with (observe.tile_swizzles).
   void check_swizzle(const Region& region, const Access& access, int64_t flat, int swizzle);
   void take_turns(const Threads* threads, const int64_t* flat, const AccessForm& how);
+  void tell_full(int buffer, int shift);
   template <class Look> void guarded(Look look);
   int record_of(const Access& access, int column, Time time);
   void by_threads(const Access& access, Warp& warp, int record, const int64_t* flat,

@@ -35,11 +35,16 @@ std::vector<int64_t> places_of(const Remembered& read) {
 }
 
 // Regions. ---------------------------------------------------------------------------------------
+static size_t words_of(int name, int64_t size) {
+  if ((size >> WORD) > INT32_MAX) throw TooManyGranules(name, WORD);
+  return size_t(size >> WORD) + 1;
+}
+
 Region::Region(int space, int name, int64_t start, int64_t size, Records& records,
                Partition* partition)
     : space(space), name(name), start(start), size(size), records_(records),
       partition_(partition),
-      writes_(partition ? partition->classes() : size_t(size >> WORD) + 1),
+      writes_(partition ? partition->classes() : words_of(name, size)),
       reads_(writes_.size() * FIRST_READERS) {
   if (partition) return;
   unwritten.emplace();
@@ -128,8 +133,7 @@ Runs Region::runs(const Piece& piece) {
 
 // Makes granules as small as 1 << `to` bytes.
 void Region::refine(int to) {
-  // Granules have 31 bits.
-  if (!partition_ && (size >> to) > INT32_MAX) throw std::length_error("too many granules");
+  if (!partition_ && (size >> to) > INT32_MAX) throw TooManyGranules(name, to);
   const size_t parts = size_t(1) << (shift() - to);
   if (partition_) {
     partition_->refine(parts);

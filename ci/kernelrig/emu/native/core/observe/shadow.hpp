@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <optional>
+#include <stdexcept>
 
 #include "cached_lines.hpp"
 
@@ -42,6 +43,13 @@ std::vector<int64_t> places_of(const Remembered& read);
 
 // A buffer, the shared memory of a CTA, or its tensor memory. Of what has a partition, its classes
 // are the granules.
+// Granules of a buffer, the number of its allocation, have no numbers: those have 31 bits.
+struct TooManyGranules : std::length_error {
+  TooManyGranules(int name, int shift)
+      : std::length_error("too many granules"), name(name), shift(shift) {}
+  int name, shift;
+};
+
 class Region {
  public:
   // `name` is the number of the allocation, or of the CTA. A buffer, without a partition, is `lazy`.

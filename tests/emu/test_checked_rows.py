@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
-from kernelrig.emu.isa._forms import COPIES_ON_H200, MEMORY_ON_H200
+from kernelrig.emu.isa._forms import COPIES_ON_H200, MEMORY_ON_H100
 from kernelrig.emu.isa.families import FAMILIES, instruction_table
 from kernelrig.emu.machine.instruction_table import Row
 from kernelrig.ptx import parse_ptx
@@ -29,7 +29,7 @@ def copy_texts() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("by", "texts"), [(MEMORY_ON_H200, memory_texts), (COPIES_ON_H200, copy_texts)]
+    ("by", "texts"), [(MEMORY_ON_H100, memory_texts), (COPIES_ON_H200, copy_texts)]
 )
 def test_every_word_of_a_marked_row_was_in_a_case(by: str, texts: object) -> None:
     assert callable(texts)

@@ -11,7 +11,7 @@ from tests.emu.harness import ENGINES
 from tests.emu.memory_cases import PROGRAMS, differing, digest, emulated, on_gpu
 from tests.toolchain_fixture import REPOSITORY
 
-RECORDED = REPOSITORY / "tests/data/emu/memory-h200-580.159.04.json"
+RECORDED = REPOSITORY / "tests/data/emu/memory-h100-580.159.04.json"
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -47,7 +47,7 @@ LANE = np.arange(LANES, dtype=np.uint32)[None, :]
 ON_H200 = "tests/emu/test_instructions.py, H200, driver 580.159.04"
 """The test in which the scalar rows agreed with an H200."""
 
-MEMORY_ON_H200 = "tests/emu/test_memory_cases.py, H200, driver 580.159.04"
+MEMORY_ON_H100 = "tests/emu/test_memory_cases.py, H100, driver 580.159.04"
 COPIES_ON_H200 = "tests/emu/test_copies.py, H200, driver 580.159.04"
 IM2COL_ON_H100 = "tests/emu/test_im2col_copies.py, H100, driver 580.159.04"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, native, partly, read, write
+from kernelrig.emu.isa._forms import MEMORY_ON_H100, expect, native, partly, read, write
 from kernelrig.emu.machine.addressing import WINDOW_SHIFT
 from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
@@ -117,6 +117,6 @@ ROWS: tuple[Row, ...] = partly(
         row("mapa", _mapa, takes="shared::cluster u32 u64"),
         row("getctarank", _getctarank, takes="shared::cluster u32 u64"),
     ),
-    MEMORY_ON_H200,
+    MEMORY_ON_H100,
     _TRIED,
 )

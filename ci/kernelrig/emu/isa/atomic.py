@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.isa._address_operands import bracketed, elements, source, target
-from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly
+from kernelrig.emu.isa._forms import MEMORY_ON_H100, expect, partly
 from kernelrig.emu.machine.addressing import Located, locate
 from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
@@ -243,13 +243,12 @@ _TAKES = (
 
 # To global memory red.async releases like a red, and comes some time later: here at once.
 _ASYNC = f"relaxed release cluster gpu sys mmio {_INTEGERS} {' '.join(OPERATIONS)}"
-_TRIED_INTEGERS = _INTEGERS.replace(" b128", "")
 _TRIED = {
-    "atom": f"global shared noftz v4 {_TRIED_INTEGERS} {_FLOATS} {' '.join(OPERATIONS)}",
+    "atom": f"global shared noftz v4 {_INTEGERS} {_FLOATS} {' '.join(OPERATIONS)}",
 }
 ROWS: tuple[Row, ...] = (
     *partly(
-        (row("atom", _atom, takes=_TAKES), row("red", _red, takes=_TAKES)), MEMORY_ON_H200, _TRIED
+        (row("atom", _atom, takes=_TAKES), row("red", _red, takes=_TAKES)), MEMORY_ON_H100, _TRIED
     ),
     row("red", _red, needs="async global", takes=_ASYNC),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.isa._forms import MEMORY_ON_H200, chosen, expect, partly, read, write
+from kernelrig.emu.isa._forms import MEMORY_ON_H100, chosen, expect, partly, read, write
 from kernelrig.emu.machine.cta_barrier import ClusterBarriers, CtaBarriers
 from kernelrig.emu.machine.instruction_table import (
     Blocked,
@@ -197,6 +197,6 @@ ROWS: tuple[Row, ...] = partly(
         row("barrier", _cluster_arrive, needs="cluster arrive", takes="aligned release relaxed"),
         row("barrier", _cluster_wait, needs="cluster wait", takes="aligned acquire"),
     ),
-    MEMORY_ON_H200,
+    MEMORY_ON_H100,
     _TRIED,
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelrig.emu.isa._address_operands import bracketed, source
-from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly, read
+from kernelrig.emu.isa._forms import MEMORY_ON_H100, expect, partly, read
 from kernelrig.emu.machine.addressing import locate
 from kernelrig.emu.machine.async_groups import CopyGroups
 from kernelrig.emu.machine.copy_arrivals import CopyArrivals
@@ -206,6 +206,6 @@ ROWS: tuple[Row, ...] = partly(
         row("cp", _wait, needs="async wait_all"),
         row("cp", _arrive, needs="async mbarrier arrive", takes="noinc b64 shared shared::cta"),
     ),
-    MEMORY_ON_H200,
+    MEMORY_ON_H100,
     _TRIED,
 )

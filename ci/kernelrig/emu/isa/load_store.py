@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernelrig.emu.isa._address_operands import bracketed, elements, source, target
-from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly
+from kernelrig.emu.isa._forms import MEMORY_ON_H100, expect, partly
 from kernelrig.emu.machine.addressing import locate
 from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
@@ -207,6 +207,6 @@ ROWS: tuple[Row, ...] = partly(
         row("applypriority", _nothing, takes="global L2::evict_normal"),
         row("discard", _discard, takes="global L2"),
     ),
-    MEMORY_ON_H200,
+    MEMORY_ON_H100,
     _TRIED,
 )

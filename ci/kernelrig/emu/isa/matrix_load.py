@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.isa._address_operands import bracketed
-from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly, width
+from kernelrig.emu.isa._forms import MEMORY_ON_H100, expect, partly, width
 from kernelrig.emu.machine.addressing import locate
 from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
@@ -207,6 +207,6 @@ ROWS: tuple[Row, ...] = partly(
         ),
         row("stmatrix", _stmatrix_of_bytes, needs="sync aligned m16n8 trans b8", takes=_SHARED),
     ),
-    MEMORY_ON_H200,
+    MEMORY_ON_H100,
     _TRIED,
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kernelrig.emu.isa._forms import (
-    MEMORY_ON_H200,
+    MEMORY_ON_H100,
     WHOLLY,
     chosen,
     compared,
@@ -118,7 +118,7 @@ _UNTRIED = {
 }
 
 ROWS: tuple[Row, ...] = (
-    row("mov", _wide, "b128", checked=MEMORY_ON_H200),
+    row("mov", _wide, "b128", checked=MEMORY_ON_H100),
     *compared(
         (
             row("mov", _mov, takes=_TYPES),

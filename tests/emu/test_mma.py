@@ -101,7 +101,7 @@ def test_what_a_lane_holds_that_takes_no_part_counts_as_zero(engine: str) -> Non
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 %r1, %r2, %r3, %r4;", "shapes of .f16"),
+        ("mma.sync.aligned.m16n8k4.row.col.f16.f16.f16.f16 %r1, %r2, %r3, %r4;", "shapes of .f16"),
         (f"{PRODUCT.replace('bf16.f32', 'f16.f32')} {ARGUMENTS}", "no product of these types"),
         (f"{PRODUCT.replace('row.col', 'row.row')} {ARGUMENTS}", "col is missing"),
         (f"{PRODUCT.replace('row.', 'row.satfinite.')} {ARGUMENTS}", ".satfinite is of .s8"),

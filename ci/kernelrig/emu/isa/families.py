@@ -26,6 +26,7 @@ from kernelrig.emu.isa import (
     mbarrier,
     mma,
     move,
+    quad_mma,
     remote_store,
     surface,
     tcgen05_alloc,
@@ -50,8 +51,9 @@ from kernelrig.emu.machine.instruction_table import Table
 FAMILIES = (
     address, atomic, barrier, bits, bulk, cluster_launch, compare, control, convert, convert_narrow,
     convert_stochastic, cp_async, fence, float, half, integer, logic, matrix_load, mbarrier, memory,
-    mma, move, remote_store, surface, tcgen05_alloc, tcgen05_copy, tcgen05_load, tcgen05_mma,
-    tcgen05_scaled, tensor_copy, tensor_map_edit, texture, thread_stack, video, warp, wgmma, wmma,
+    quad_mma, mma, move, remote_store, surface, tcgen05_alloc, tcgen05_copy, tcgen05_load,
+    tcgen05_mma, tcgen05_scaled, tensor_copy, tensor_map_edit, texture, thread_stack, video, warp,
+    wgmma, wmma,
 )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """mma.sync, mma.sp and movmatrix: a warp's product out of its registers, and a transposed matrix.
 
-PTX ISA 9.7.14.5 and 9.7.14.6. The m8n8k4 of f16 is refused.
+PTX ISA 9.7.14.5 and 9.7.14.6. The m8n8k4 of f16 has a module of its own, `quad_mma`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, flat, native, partly, read, write
+from kernelrig.emu.isa._forms import MEMORY_ON_H100, expect, flat, native, partly, read, write
 from kernelrig.emu.isa._sparse_operands import VARIANTS, sparsity_of
 from kernelrig.emu.isa._whole_warps import of_lanes, whole_warps
 from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
@@ -95,6 +95,11 @@ def form_of(i: Instruction) -> WarpForm:
     m, k = (int(g) for g in found.groups())
     sparsity = sparsity_of(i, k, _BITS[a], expect(i, 6)[5]) if sparse else None
     return WarpForm(m, k, d, a, b, _BITS[a], "satfinite" in i.flags, operation, sparsity)
+
+
+def has_one_layout(i: Instruction) -> bool:
+    """Say whether a row of D follows from that of A: not of m8n8k4 of f16, nor of mma.sp."""
+    return not {"m8n8k4", "f16"} <= i.flags and not any(word in i.flags for word in VARIANTS)
 
 
 def _mma(i: Instruction) -> Step:
@@ -189,5 +194,5 @@ ROWS: tuple[Row, ...] = (
         row("mma", _mma, f"{sparse} sync aligned row col", f"{_SPARSE_WORDS} satfinite", _ON_H100)
         for sparse in VARIANTS
     ),
-    row("movmatrix", _movmatrix, "sync aligned m8n8 trans b16", checked=MEMORY_ON_H200),
+    row("movmatrix", _movmatrix, "sync aligned m8n8 trans b16", checked=MEMORY_ON_H100),
 )

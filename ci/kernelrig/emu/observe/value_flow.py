@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.isa.mma import form_of
+from kernelrig.emu.isa.mma import form_of, has_one_layout
 from kernelrig.emu.machine.findings import Findings
 from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.machine.machine_state import WarpBatch
@@ -99,7 +99,7 @@ def _kind(i: Instruction, step: Step) -> str:
         case "stmatrix":
             return "store"
         case "mma":
-            return "spread" if any(word.startswith("sp") for word in i.flags) else "mma"
+            return "mma" if has_one_layout(i) else "spread"
         case "wgmma" if "mma_async" in i.flags:
             return "wgmma"
         case "tcgen05" if "ld" in i.flags:

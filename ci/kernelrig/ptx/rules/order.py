@@ -177,11 +177,11 @@ ORDER_RULES = (
         "9.7.16.12",
         "between reads of shared memory by threads and what overwrites it there is a release of"
         " those threads, or of one that is ordered behind them",
-        "a tcgen05.commit lets its mbarrier track the tcgen05 operations of its thread, and releases"
-        " nothing else. No hardware is known to show it where the thread had acquired the reads"
-        " before it committed: they have their values by then",
-        "mbarrier.arrive (.release) behind the reads, at an mbarrier that the writer waits for, or by"
-        " the thread that commits",
+        "a tcgen05.commit lets its mbarrier track the tcgen05 operations of its thread, and"
+        " releases nothing else. No hardware is known to show it where the thread had acquired the"
+        " reads before it committed: they have their values by then",
+        "mbarrier.arrive (.release) behind the reads, or by the thread that commits, at an mbarrier"
+        " that the writer waits for",
         severity="warning",
     ),
     IsaRule(

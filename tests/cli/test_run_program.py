@@ -221,6 +221,24 @@ def test_random_numbers_of_curand_have_their_distributions() -> None:
 
 
 @pytest.mark.long
+def test_quasirandom_points_of_curand_lie_evenly() -> None:
+    done = run("run", str(PROGRAMS / "quasi_random.cu"), "--schedules", "1")
+    *printed, _, verdict = done.stdout.splitlines()
+    assert printed == [
+        "pseudo 103",
+        "refused 104 104",
+        "count 105",
+        "a quarter of a circle within 0.2 % 1",
+        "every cell has some, none has many 1",
+        "offset 1",
+        "normal 2.00 3.0",
+        "64 bits 103",
+    ]
+    assert verdict.startswith("pass: ")
+    assert done.exit_code == 0
+
+
+@pytest.mark.long
 def test_a_program_needs_no_project(tmp_path: Path) -> None:
     kept = Path("~/.cache/kernelrig/artifacts").expanduser()
     kept.parent.mkdir(parents=True, exist_ok=True)

@@ -239,6 +239,8 @@ private:
   bool check(Batch& batch, int reg, int at);
   int follow(Batch& batch, int at);
   bool follows(const Segment& segment, int at) const;
+
+  // machine/issue.cpp
   bool masks(Batch& batch, const Segment& segment, const Predicate& predicate, int at,
              std::vector<Mask>& into);
   Batch* may_issue(Batch* batch, const Segment& segment);
@@ -247,6 +249,8 @@ private:
              std::vector<Mask>& into);
   bool needed(Batch& batch, const Segment& segment, const std::vector<Mask>& here,
               std::vector<Mask>& into);
+
+  // machine/control.cpp
   Batch* branch(Batch* batch, const Segment& segment);
   Batch* jump(Batch* batch, const Segment& segment);
   Batch* leave(Batch* batch, const Segment& segment);

@@ -110,7 +110,7 @@ struct WarpgroupProduct {
 
 struct Warpgroups {
   bool off = false;  // Python has all of it
-  // of `Report`; negative for an exception.
+  // of `WarpgroupReport`; negative for an exception.
   int (*report)(Batch*, int at, int what, const int64_t* about) = nullptr;
   const int32_t* names = nullptr;  // of the operations, by instruction
   bool groups_made = false, warpgroups_made = false;  // Python's parts

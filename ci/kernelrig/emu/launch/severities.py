@@ -24,6 +24,7 @@ SHOWN_BY_HARDWARE: Mapping[str, Shows] = {
     "misaligned": "yes",
     "mismatch": "yes",
     "deadlock": "yes",
+    "lanes-not-synchronised": "yes",
     "mbarrier-never-completes": "yes",
     "mbarrier-unobserved": "yes",
     "init-without-fence": "no",

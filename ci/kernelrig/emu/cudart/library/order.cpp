@@ -13,7 +13,6 @@ struct Order {
   Clock all;       // all that was ever asked for
   Clock blocking;  // and that of streams which the legacy default stream waits for
   Line legacy;
-  Clock of_legacy;  // its work, without what it only waits for
   Accesses accesses;
   size_t tolerated = MANY_PARTS;  // parts of `accesses`, before it is looked through again
   Operation* now = nullptr;
@@ -208,8 +207,6 @@ void Operation::finish() {
   tell_races();
   if (line)
     ended(*line, clock);
-  if (line == &order().legacy)
-    order().of_legacy.join(clock);
   if (doing.what == What::HOST_FUNCTION || host_waits)  // a function may tell the host that it ran
     know(clock);
   else if (host_usually_waits)
@@ -239,23 +236,20 @@ Clock moment_of(Line& line) {
   return at;
 }
 
-// The host waits for no more than a stream's own work: on an H100 a blocking stream that had none did
-// not wait for what the default stream waited for. What that did itself, it may wait for.
+// The host waits for no more than a stream's own work: on an H100 a blocking stream that had none
+// waited neither for the default stream's work nor for what that waits for.
 Clock complete_in(Line& line) {
-  Order& all = order();
-  Clock at = &line == &all.legacy ? behind(line) : line.after;
-  if (line.blocking)
-    at.join_usually(all.of_legacy);
+  Clock at = &line == &order().legacy ? behind(line) : line.after;
   line.early = false;
   return at;
 }
 
-// CUDA's documents: the default stream first waits for all blocking streams, and then they for it. An
-// H100 was not seen to, where the event had come long before.
+// CUDA's documents: the default stream first waits for all blocking streams, and then they for it. So
+// an H100 did, for an event that had come long before too.
 void waits_for(Line& line, const Clock& clock) {
   ended(line, clock);
   if (&line == &order().legacy)
-    line.after.join_usually(order().blocking);
+    line.after.join(order().blocking);
   line.early = false;
 }
 

@@ -197,7 +197,8 @@ struct Answer {
 //
 // CUDA's documents: cudaFree "may perform implicit synchronization", but of memory of pools, whose
 // accesses "callers must ensure" to be complete. On an H100 it waited for all streams, of pools' memory
-// for none; cudaFreeHost and cudaHostUnregister, of which they say nothing, waited too.
+// and of graphs' memory for none; cudaFreeHost, cudaHostUnregister and cudaFreeArray, of which they
+// say nothing, waited too.
 enum class Frees { WAITING, USUALLY_WAITING, AT_ONCE, UNJUDGED };
 
 // Sends a request and waits for its answer; the process ends where nobody answers any more.

@@ -1,5 +1,5 @@
 // Accesses by operations where one look shows that all before them is ordered: nearly all are. They
-// come to the same as those of shadow.cpp, at a few instructions for many granules.
+// come to the same as those of entries.cpp, at a few instructions for many granules.
 //
 // How it works. Granules lie in runs, and what is noted of a run is mostly one code: a run is
 // compared with one code as a whole, and each code that turns up is looked at once. Nothing is

@@ -11,6 +11,7 @@
 #include <array>
 #include <list>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
 
@@ -230,5 +231,17 @@ class Races {
   Wrong wrong_;
   Region::Before before_;
 };
+
+// Look, and where no numbers are left for records say so.
+template <class Look> void Races::guarded(Look look) {
+  if (silent_) return;
+  try {
+    look();
+  } catch (const TooManyGranules& many) {
+    tell_full(many.name, many.shift);
+  } catch (const std::length_error&) {
+    tell_full(-1, 0);
+  }
+}
 
 }  // namespace emu::races

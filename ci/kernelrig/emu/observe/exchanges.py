@@ -55,7 +55,9 @@ class Exchanges:
     @cached_property
     def _barriers(self) -> frozenset[int]:
         code = self.function.instructions
-        return frozenset(k for k, i in enumerate(code) if i.opcode in _ORDERS)
+        return frozenset(
+            k for k, i in enumerate(code) if i.opcode in _ORDERS and "arrive" not in i.flags
+        )
 
     def between(self, before: int, now: int) -> int | None:
         """Return a shuffle where each way from `before` to `now` has one, the first on a way."""

@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -229,3 +230,9 @@ def is_running(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return text[text.rindex(")") + 2] not in "ZX"
+
+
+def age(folder: Path, days: float) -> None:
+    then = time.time() - days * 86400
+    for path in [folder, *folder.rglob("*")]:
+        os.utime(path, (then, then), follow_symlinks=False)

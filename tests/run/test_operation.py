@@ -39,7 +39,7 @@ from kernelrig.run.requests import EmulateRequest
 from kernelrig.stages import launches, read_stage, stage_jobs
 
 from tests.stages import bench
-from tests.stages.test_emulated import EMULATOR
+from tests.stages.emulation import EMULATOR
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests/data/operation"

@@ -2,124 +2,48 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from kernelrig import __version__
 from kernelrig.model import (
-    AcceptedFinding,
     Builds,
     CommandResult,
     DeviceKind,
     Emulation,
     EndedBy,
-    Fault,
     Outcome,
-    Pattern,
     Plan,
     RecordedRemote,
     Stage,
-    StageJob,
     StageKind,
-    StageRecord,
     StageResult,
     WrongTiles,
 )
-from kernelrig.reference.expected import OutputRows
 from kernelrig.stages import judge_preflight, launches, read_stage, stage_jobs, why_not
-from kernelrig.stages.context import Context
-from kernelrig.stages.emulation.command import OBSERVERS, PACKAGE, emulated_case
-from kernelrig.stages.emulation.findings import emulated_findings
-from kernelrig.stages.emulation.findings_file import Emulated, Found, Ran
+from kernelrig.stages.emulation.command import PACKAGE, emulated_case
 
 from tests.stages import bench
-
-EMULATOR = RecordedRemote("emulator", "sm_90a", kind="embedded", device=DeviceKind.EMULATOR)
-PTX = "siglip_vision.ptx"
-SHA = "5e" * 32
-BUILD = bench.build(files={PTX: SHA}, inputs={"kernel/gemm.cu": "00"})
-CONTEXT = bench.context(remote=EMULATOR, build=BUILD)
-SMOKE = Stage("smoke", StageKind.CHECKSUM, "smoke", patterns=(Pattern.INTEGER,))
-TOOLS = tuple(
-    Stage(tool, StageKind.SANITIZER, "smoke", seeds=(seed,), tool=tool)  # type: ignore[arg-type]
-    for seed, tool in enumerate(("synccheck", "racecheck", "memcheck"), 1)
+from tests.stages.emulation import (
+    BUILD,
+    CONTEXT,
+    EMULATOR,
+    JOBS,
+    PLAN,
+    PTX,
+    RACE,
+    SHA,
+    SMOKE,
+    TOOLS,
+    outputs,
+    read_smoke,
+    report,
+    write,
 )
-PLAN = Plan("default", (Stage("preflight", StageKind.PREFLIGHT), SMOKE, *TOOLS))
-JOBS = {job.name: job for job in stage_jobs(PLAN, bench.KERNEL, Builds(BUILD), None, EMULATOR)}
-RACE: dict[str, Any] = {
-    "kind": "race",
-    "severity": "error",
-    "message": "written by one, read by another",
-    "cta": 1,
-    "warp": 4,
-    "lanes": 1,
-    "ptx_line": 88,
-    "source": "gemm.cu:412 gemm_kernel",
-    "count": 3,
-    "schedule": 2,
-}
-
-
-def report(schedules: int, observed: str, /, **changes: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return what the emulator writes of a clean run, with `changes` in it."""
-    run = {
-        "observed": observed.split(","),
-        "schedules": schedules,
-        "seed": 0,
-        "accumulate": "fp32",
-        "engine": "numpy",
-        "engine_note": "",
-        "module_sha256": SHA,
-        "stopped": [],
-        "dumps": {"C": ["out.npy"] * schedules},
-        "lost": {},
-        "severities": {},
-        "strict": False,
-    }
-    run |= {k: v for k, v in changes.items() if k in run}
-    rest = {k: v for k, v in changes.items() if k not in run}
-    return {"schema": 3, "findings": [], "stats": {"steps": 9}, "run": run, **rest}
-
-
-def outputs(seed: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
-    shape = bench.KERNEL.shape
-    assert shape is not None
-    made = OutputRows(
-        pattern=Pattern.INTEGER,
-        seed=seed,
-        accum_tol=bench.TOL,
-        n=shape.n,
-        k=shape.k,
-        rows_per_image=shape.rows_per_image,
-    )
-    wanted = made.rows(0, shape.rows_per_image)
-    return wanted.bits.reshape(-1, shape.n)
-
-
-def write(folder: Path, name: str, value: object) -> None:
-    (folder / f"{name}.json").write_text(json.dumps(value))
-
-
-def read_smoke(
-    folder: Path,
-    code: int = 0,
-    job: StageJob = JOBS["smoke"],
-    **changes: Any,  # noqa: ANN401
-) -> StageRecord:
-    """Judge the checksum stage of a run whose report has `changes`."""
-    write(folder, "integer-0", report(2, "memory,sync", **changes))
-    if not (folder / "out.npy").exists():
-        np.save(folder / "out.npy", outputs(0))
-    result = StageResult("smoke", (bench.exited("integer-0", code),))
-    return read_stage(SMOKE, job, result, folder, CONTEXT)
 
 
 def test_each_pattern_is_one_emulation_on_a_launch_of_its_own() -> None:
@@ -334,159 +258,6 @@ def test_an_emulation_that_did_not_end_is_an_error(
     assert record.verdict.summary.startswith(said)
 
 
-def read_tool(folder: Path, tool: str, codes: list[int]) -> StageRecord:
-    stage = next(s for s in TOOLS if s.tool == tool)
-    job = JOBS[tool]
-    ended = tuple(bench.exited(c.name, code) for c, code in zip(job.commands, codes, strict=True))
-    return read_stage(stage, job, StageResult(tool, ended), placed(folder, job), CONTEXT)
-
-
-def placed(folder: Path, job: StageJob) -> Path:
-    """Copy what was left to where a run has it, with the emulation that it is a part of."""
-    place = folder / "run/stages/09-part"
-    place.mkdir(parents=True, exist_ok=True)
-    for file in folder.glob("*.*"):
-        shutil.copy(file, place)
-    *_, command = job.commands
-    whole = place / command.argv[command.argv.index("split") + 1]
-    part = place / f"{command.name}.json"
-    if part.is_file() and not whole.is_file():
-        value = json.loads(part.read_text())
-        value["findings"] += value.pop("others", [])
-        value.pop("split")
-        whole.parent.mkdir(parents=True, exist_ok=True)
-        whole.write_text(json.dumps(value))
-    return place
-
-
-def write_shared(folder: Path, **changes: Any) -> None:  # noqa: ANN401
-    """Leave what the shared emulation and the split of its first stage leave."""
-    np.save(folder / "out.npy", outputs(1))
-    whole = report(4, "sync,races,memory", **changes)
-    write(folder, "emulate", whole)
-    found = changes.get("findings", [])
-    write(folder, "synccheck", {**whole, "findings": [], "others": found, "split": ["sync"]})
-
-
-def test_the_stage_that_holds_the_emulation_judges_its_outputs_as_well(tmp_path: Path) -> None:
-    write_shared(tmp_path)
-    record = read_tool(tmp_path, "synccheck", [0, 0])
-    assert [(c.name, c.verdict.summary) for c in record.checks] == [
-        ("integer seed 1, images=1,ctas=0: outputs", "all elements right in 4 schedules"),
-        ("synccheck: run", "synccheck: nothing found in 4 schedules"),
-    ]
-
-
-def test_findings_of_other_stages_do_not_fail_it(tmp_path: Path) -> None:
-    write_shared(tmp_path, findings=[RACE])
-    assert read_tool(tmp_path, "synccheck", [1, 0]).verdict.outcome is Outcome.PASS
-
-
-def test_a_cause_among_the_findings_of_other_observers_is_named_and_fails_nothing(
-    tmp_path: Path,
-) -> None:
-    stuck = {**RACE, "kind": "deadlock", "cause": 1}
-    write_shared(tmp_path, findings=[RACE, stuck])
-    shared = {"findings": [stuck], "others": [RACE], "split": ["sync"]}
-    write(tmp_path, "synccheck", report(4, "sync,races,memory", **shared))
-    write(tmp_path, "racecheck", report(4, "sync,races", findings=[RACE], split=["races"]))
-    found = [f for c in read_tool(tmp_path, "synccheck", [1, 1]).checks for f in c.findings]
-    (cause,) = (f for c in read_tool(tmp_path, "racecheck", [1]).checks for f in c.findings)
-    assert [(f.kind, f.explained_by) for f in found] == [("deadlock", cause.fingerprint)]
-
-
-def test_a_mismatch_of_the_shared_emulation_fails_the_stage_that_holds_it(tmp_path: Path) -> None:
-    write_shared(tmp_path, findings=[{**RACE, "kind": "mismatch"}])
-    record = read_tool(tmp_path, "synccheck", [1, 0])
-    assert record.verdict.outcome is Outcome.FAIL
-    assert record.verdict.summary.startswith("mismatch at gemm.cu:412: ")
-
-
-def test_a_finding_of_its_own_kind_is_a_case_with_line_thread_and_schedule(tmp_path: Path) -> None:
-    write(tmp_path, "racecheck", report(4, "sync,races", findings=[RACE], split=["races"]))
-    record = read_tool(tmp_path, "racecheck", [1])
-    assert [(c.name, c.verdict.outcome) for c in record.checks] == [
-        ("racecheck: run", Outcome.PASS),
-        ("racecheck: race at gemm.cu:412", Outcome.FAIL),
-    ]
-    (finding,) = record.checks[1].findings
-    assert (finding.tool, finding.count) == ("emulator", 3)
-    assert finding.threads == "warp 4 of CTA 1, schedule 2"
-
-
-def test_a_warning_is_a_note_and_fails_nothing(tmp_path: Path) -> None:
-    found = {**RACE, "severity": "warning"}
-    write(tmp_path, "racecheck", report(4, "sync,races", findings=[found], split=["races"]))
-    record = read_tool(tmp_path, "racecheck", [0])
-    assert record.verdict.outcome is Outcome.PASS
-    assert record.notes[-1].startswith("racecheck warns: race at gemm.cu:412: ")
-
-
-def test_nothing_found_before_a_deadlock_is_no_pass(tmp_path: Path) -> None:
-    write(tmp_path, "racecheck", report(4, "sync,races", stopped=[0, 3], split=["races"]))
-    record = read_tool(tmp_path, "racecheck", [0])
-    assert record.verdict.outcome is Outcome.ERROR
-    assert record.verdict.summary == (
-        "racecheck: nothing found, but schedules 0, 3 stopped before the launch's end: what comes"
-        " after was not observed"
-    )
-
-
-LOST = {"1": "schedule 1 ended its process by SIGSEGV"}
-SAID = f"1 of 4 schedules have no result: {LOST['1']}"
-
-
-def test_nothing_found_but_in_a_schedule_that_was_lost_is_no_pass(tmp_path: Path) -> None:
-    write(tmp_path, "racecheck", report(4, "sync,races", lost=LOST, split=["races"]))
-    record = read_tool(tmp_path, "racecheck", [0])
-    assert record.verdict.outcome is Outcome.ERROR
-    assert record.verdict.summary == f"racecheck: nothing found, but {SAID}"
-
-
-def test_an_accepted_finding_does_not_cover_a_schedule_that_was_lost(tmp_path: Path) -> None:
-    record = read_race(tmp_path, accepting(), lost=LOST)
-    assert record.verdict.outcome is Outcome.ERROR
-    assert record.verdict.summary == f"racecheck: 1 findings, all accepted, but {SAID}"
-
-
-@pytest.mark.parametrize(
-    ("kind", "outcome"), [("leak", Outcome.ERROR), ("race", Outcome.PASS)], ids=["missed", "found"]
-)
-def test_a_fault_is_not_missed_where_a_schedule_was_lost(
-    kind: str, outcome: Outcome, tmp_path: Path
-) -> None:
-    stage = Stage("fence", StageKind.FAULT, "smoke")
-    (job,) = stage_jobs(Plan("fault", (stage,)), bench.KERNEL, Builds(BUILD), None, EMULATOR)
-    observed = ",".join(OBSERVERS.values())
-    write(tmp_path, "emulate", report(4, observed, findings=[RACE], lost=LOST))
-    result = StageResult("fence", (bench.exited("emulate", 1),))
-    context = replace(CONTEXT, fault=Fault("fence", "a fence", (kind,)))
-    record = read_stage(stage, job, result, tmp_path, context)
-    assert record.verdict.outcome is outcome
-    assert (record.verdict.summary == SAID) is (outcome is Outcome.ERROR)
-
-
-def test_a_finding_fails_where_another_schedule_was_lost(tmp_path: Path) -> None:
-    found = {**RACE, "kind": "deadlock", "schedule": 0}
-    record = read_smoke(tmp_path, 1, findings=[found], stopped=[0], lost=LOST)
-    assert record.verdict.outcome is Outcome.FAIL
-    assert record.verdict.summary.startswith("deadlock at gemm.cu:412")
-    assert f"1 of 2 schedules have no result: {LOST['1']}" in record.verdict.evidence
-
-
-@pytest.mark.parametrize("number", ["4", "-1", "01", "1e1", "\u0661"])
-def test_a_lost_schedule_that_does_not_exist_is_unreadable(tmp_path: Path, number: str) -> None:
-    write(tmp_path, "racecheck", report(4, "sync,races", lost={number: ""}, split=["races"]))
-    assert read_tool(tmp_path, "racecheck", [0]).verdict.unreadable
-
-
-def test_an_observer_that_was_not_there_is_no_pass(tmp_path: Path) -> None:
-    write(tmp_path, "racecheck", report(4, "sync", split=["races"]))
-    record = read_tool(tmp_path, "racecheck", [0])
-    assert record.verdict.summary == "the emulator has no observer for races"
-    assert record.verdict.outcome is Outcome.ERROR
-
-
 def test_preflight_wants_no_gpu_of_an_emulator() -> None:
     host = replace(bench.HOST, gpus=(), driver="", tools={}, problems=("nvidia-smi is broken",))
     record = judge_preflight(bench.KERNEL, [BUILD], host, EMULATOR, PLAN)
@@ -522,88 +293,6 @@ def test_a_required_device_lets_no_other_answer(
         bench.KERNEL, builds, bench.HOST, bench.H200, plan, require_device="NVIDIA H200"
     )
     assert right.verdict.outcome is Outcome.PASS
-
-
-def accepting(*, tool: str = "emulator", **changes: Any) -> Context:  # noqa: ANN401
-    """The context of a kernel whose kernels.yaml accepts the race of RACE."""
-    found = Emulated((Found(**RACE),), {}, Ran((), 1, 0, "fp32", SHA, (), {}, "numpy"))
-    (finding,) = emulated_findings(found, found.findings, CONTEXT)
-    entry = AcceptedFinding(
-        tool, finding.fingerprint, __version__, "reviewed by two", date(2027, 1, 31)
-    )
-    kernel = replace(bench.KERNEL, accepted=(replace(entry, **changes),))
-    return replace(CONTEXT, kernel=kernel)
-
-
-def read_race(folder: Path, context: Context, **changes: Any) -> StageRecord:  # noqa: ANN401
-    write(folder, "racecheck", report(4, "sync,races", findings=[RACE], split=["races"], **changes))
-    stage = next(s for s in TOOLS if s.tool == "racecheck")
-    result = StageResult("racecheck", (bench.exited("racecheck", 1),))
-    place = placed(folder, JOBS["racecheck"])
-    return read_stage(stage, JOBS["racecheck"], result, place, context)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"schedules": 1}, "racecheck.json is a part of another emulation than emulate.json"),
-        ({"seed": 1}, "racecheck.json is a part of another emulation than emulate.json"),
-        ({"stats": {"steps": 1}}, "racecheck.json is a part of another emulation"),
-        ({"findings": []}, "the 0 findings of racecheck.json are not the 1 of emulate.json"),
-        (
-            {"findings": [], "others": [{**RACE, "kind": "deadlock"}]},
-            "the 1 findings of racecheck.json are not the 1 of emulate.json",
-        ),
-    ],
-)
-def test_a_part_of_another_emulation_or_of_less_is_an_error(
-    tmp_path: Path, change: dict[str, Any], said: str
-) -> None:
-    write(tmp_path, "racecheck", report(4, "sync,races", findings=[RACE], split=["races"]))
-    read_tool(tmp_path, "racecheck", [1])
-    part = report(4, "sync,races", **{"findings": [RACE], "split": ["races"], **change})
-    write(tmp_path, "racecheck", part)
-    record = read_tool(tmp_path, "racecheck", [1 if part["findings"] else 0])
-    assert record.verdict.outcome is Outcome.ERROR
-    assert record.verdict.summary.startswith(said)
-
-
-def test_a_part_whose_emulation_did_not_come_back_is_an_error(tmp_path: Path) -> None:
-    write(tmp_path, "racecheck", report(4, "sync,races", split=["races"]))
-    assert read_tool(tmp_path, "racecheck", [0]).verdict.outcome is Outcome.PASS
-    (whole,) = tmp_path.glob("run/stages/*/emulate.json")
-    whole.write_text("")
-    record = read_tool(tmp_path, "racecheck", [0])
-    assert (record.verdict.outcome, record.verdict.unreadable) == (Outcome.ERROR, True)
-
-
-@pytest.mark.parametrize("stopped", [[0, 0], [4], [-1]])
-def test_schedules_that_do_not_exist_are_unreadable(tmp_path: Path, stopped: list[int]) -> None:
-    write(tmp_path, "racecheck", report(4, "sync,races", stopped=stopped, split=["races"]))
-    assert read_tool(tmp_path, "racecheck", [0]).verdict.unreadable
-
-
-def test_a_reviewed_finding_of_the_emulator_is_accepted_with_its_reason(tmp_path: Path) -> None:
-    record = read_race(tmp_path, accepting())
-    assert record.verdict.outcome is Outcome.PASS
-    assert record.checks[1].findings[0].accepted == "reviewed by two (until 2027-01-31)"
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"expires": date(2026, 11, 20)}, {"tool_version": "0.0"}, {"fingerprint": "ab"}],
-)
-def test_a_review_that_does_not_hold_accepts_nothing(
-    tmp_path: Path, changes: dict[str, Any]
-) -> None:
-    assert read_race(tmp_path, accepting(**changes)).verdict.outcome is Outcome.FAIL
-    assert read_race(tmp_path, accepting(tool="racecheck")).verdict.outcome is Outcome.FAIL
-
-
-def test_an_accepted_finding_does_not_cover_a_schedule_that_stopped(tmp_path: Path) -> None:
-    record = read_race(tmp_path, accepting(), stopped=[2])
-    assert record.verdict.outcome is Outcome.ERROR
-    assert "1 findings, all accepted, but schedules 2 stopped" in record.verdict.summary
 
 
 def test_an_emulation_of_ptx_whose_hash_begins_alike_is_of_another_build(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-constexpr int C = 8, W = 7, H = 6, N = 3, PIXELS = 32, S = 3;
+#include "mbarrier.cuh"
 
-__device__ uint32_t shared_address(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }
+constexpr int C = 8, W = 7, H = 6, N = 3, PIXELS = 32, S = 3;
 
 __global__ void convolve(const __grid_constant__ CUtensorMap in, const __grid_constant__ CUtensorMap out,
                          const float* weights) {
@@ -18,8 +18,7 @@ __global__ void convolve(const __grid_constant__ CUtensorMap in, const __grid_co
   __shared__ __align__(8) uint64_t arrived;
   const int pixel = blockIdx.x * PIXELS, w = pixel % W, h = pixel / W % H, n = pixel / W / H;
   if (threadIdx.x == 0) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&arrived)));
-    asm volatile("fence.mbarrier_init.release.cluster;");
+    init(&arrived);
   }
   float sum[C] = {};
   for (int tap = 0; tap < S * S; tap++) {
@@ -27,10 +26,7 @@ __global__ void convolve(const __grid_constant__ CUtensorMap in, const __grid_co
     if (threadIdx.x == 0) {
       const uint16_t s = tap % S, r = tap / S;
       asm volatile("fence.proxy.async.shared::cta;");
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                       shared_address(&arrived)),
-                   "r"((int)sizeof column)
-                   : "memory");
+      expect(&arrived, sizeof column);
       asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col"
                    ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};" ::"r"(
                        shared_address(column)),
@@ -38,13 +34,7 @@ __global__ void convolve(const __grid_constant__ CUtensorMap in, const __grid_co
                    "r"(shared_address(&arrived)), "h"(s), "h"(r)
                    : "memory");
     }
-    uint32_t done = 0;
-    while (!done)
-      asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
-                   " selp.u32 %0, 1, 0, p; }"
-                   : "=r"(done)
-                   : "r"(shared_address(&arrived)), "r"(tap & 1)
-                   : "memory");
+    wait(&arrived, tap & 1);
     for (int c = 0; c < C; c++)
       sum[c] += weights[tap] * column[threadIdx.x][c];
   }

@@ -9,9 +9,9 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-constexpr int COLUMNS = 32, ROWS = 16, TILES = 3; // 128 bytes a row
+#include "mbarrier.cuh"
 
-__device__ uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+constexpr int COLUMNS = 32, ROWS = 16, TILES = 3; // 128 bytes a row
 
 // Where column `c` of row `r` lies: line r, its 32-byte atoms permuted by the line's number.
 __device__ int place(int r, int c) { return r * COLUMNS + ((c / 8 ^ r % 4) * 8) + c % 8; }
@@ -22,25 +22,15 @@ __global__ void twice(const __grid_constant__ CUtensorMap from,
   __shared__ __align__(8) uint64_t arrived;
   const int row = blockIdx.x * ROWS;
   if (threadIdx.x == 0) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&arrived)));
-    asm volatile("fence.mbarrier_init.release.cluster;");
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     shared_address(&arrived)),
-                 "r"((int)sizeof tile)
-                 : "memory");
+    init(&arrived);
+    expect(&arrived, sizeof tile);
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0],"
                  " [%1, {%2, %3}], [%4];" ::"r"(shared_address(tile)),
                  "l"(&from), "r"(0), "r"(row), "r"(shared_address(&arrived))
                  : "memory");
   }
   __syncthreads();
-  uint32_t done = 0;
-  while (!done)
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;"
-                 " selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done)
-                 : "r"(shared_address(&arrived))
-                 : "memory");
+  wait(&arrived, 0);
   for (int i = threadIdx.x; i < ROWS * COLUMNS; i += blockDim.x) {
     float &held = tile[place(i / COLUMNS, i % COLUMNS)];
     held = 2 * held + (row + i / COLUMNS) * 1000 + i % COLUMNS;

@@ -8,9 +8,9 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
-constexpr int ROWS = 64, COLUMNS = 64, BYTES = ROWS * COLUMNS * 2;
+#include "mbarrier.cuh"
 
-__device__ uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+constexpr int ROWS = 64, COLUMNS = 64, BYTES = ROWS * COLUMNS * 2;
 
 __device__ uint64_t descriptor(const void *tile, int swizzle) {
   return (shared_address(tile) & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | (uint64_t)swizzle << 62;
@@ -22,23 +22,15 @@ __global__ void product(const __grid_constant__ CUtensorMap in, const __grid_con
   __shared__ __align__(8) uint64_t arrived;
   const uint32_t barrier = shared_address(&arrived);
   if (threadIdx.x == 0) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier));
-    asm volatile("fence.mbarrier_init.release.cluster;");
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(BYTES)
-                 : "memory");
+    init(&arrived);
+    expect(&arrived, BYTES);
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0],"
                  " [%1, {0, 0}], [%2];" ::"r"(shared_address(tile)),
                  "l"(&in), "r"(barrier)
                  : "memory");
   }
   __syncthreads();
-  uint32_t done = 0;
-  while (!done)
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;"
-                 " selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done)
-                 : "r"(barrier)
-                 : "memory");
+  wait(&arrived, 0);
   if (rewrite) {
     uint32_t *words = reinterpret_cast<uint32_t *>(tile);
     for (int i = threadIdx.x; i < BYTES / 4; i += blockDim.x)

@@ -7,6 +7,8 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include "mbarrier.cuh"
+
 constexpr int ROWS = 8, COLUMNS = 32, TILES = 4;
 
 __constant__ float scale[2] = {2, 3};
@@ -19,20 +21,14 @@ struct Job {
   int rows;
 };
 
-__device__ uint32_t shared_address(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }
-
 __global__ void copy_tile(const __grid_constant__ Job job) {
   extern __shared__ __align__(1024) float tile[];
   __shared__ __align__(8) uint64_t arrived;
   uint32_t rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   if (threadIdx.x == 0) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&arrived)));
-    asm volatile("fence.mbarrier_init.release.cluster;");
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     shared_address(&arrived)),
-                 "r"(ROWS * COLUMNS * 4)
-                 : "memory");
+    init(&arrived);
+    expect(&arrived, ROWS * COLUMNS * 4);
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0],"
                  " [%1, {%2, %3}], [%4];" ::"r"(shared_address(tile)),
                  "l"(&job.map), "r"(0), "r"((int)blockIdx.x * ROWS),
@@ -40,13 +36,7 @@ __global__ void copy_tile(const __grid_constant__ Job job) {
                  : "memory");
   }
   __syncthreads();
-  uint32_t done = 0;
-  while (!done)
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;"
-                 " selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done)
-                 : "r"(shared_address(&arrived))
-                 : "memory");
+  wait(&arrived, 0);
   for (int i = threadIdx.x; i < ROWS * COLUMNS; i += blockDim.x)
     job.out[blockIdx.x * ROWS * COLUMNS + i] = tile[i] * scale[rank];
   if (threadIdx.x == 0) {

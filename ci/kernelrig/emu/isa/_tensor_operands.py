@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
 from kernelrig.emu.machine.addressing import running_slots
 from kernelrig.emu.machine.instruction_table import Unsupported
 from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import RESERVED_BYTES
-from kernelrig.emu.numerics.arrays import Array
+from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 from kernelrig.emu.tensor.instruction_descriptor import Product
-from kernelrig.emu.tensor.operand_layout import Descriptor, check_layout
+from kernelrig.emu.tensor.operand_layout import BadDescriptor, Descriptor, check_layout
 from kernelrig.emu.tensor.operand_layout import Operand as MatrixOperand
-from kernelrig.emu.tensor.tensor_memory import COLUMN_MASK, LANE_SHIFT, TensorMemory
+from kernelrig.emu.tensor.tensor_memory import COLUMN_MASK, COLUMNS, LANE_SHIFT, TensorMemory
 from kernelrig.emu.tensor.tensor_metadata import Metadata
+from kernelrig.emu.tensor.tensor_product import width
 from kernelrig.ptx import Address, Instruction, Operand
 
 
@@ -34,6 +41,34 @@ def value_at(array: Array, row_: int, lane: int) -> int:
     """Return what the thread holds of a register."""
     rows, lanes = array.shape
     return int(array[row_ if rows > 1 else 0, lane if lanes > 1 else 0])
+
+
+Decode = Callable[[WarpBatch, int, NDArray[np.bool_], list[int]], Callable[[Op], Iterator[None]]]
+"""Of a batch, a row, its thread as lanes, and what that holds of each operand: the operation."""
+
+
+def issuing(name: str, group: int, decode: Decode) -> Callable[..., None]:
+    """Return what issues an operation for each thread, in the pipeline of its CTA group.
+
+    `decode` raises BadDescriptor or Wrong where none starts.
+    """
+
+    def run(batch: WarpBatch, mask: Mask, *values: Array) -> None:
+        for row_, lane in batch.threads(mask):
+            one = np.zeros((batch.size, LANES), np.bool_)
+            one[row_, lane] = True
+            numbers = [value_at(v, row_, lane) for v in values]
+            try:
+                steps = decode(batch, row_, one, numbers)
+            except BadDescriptor as wrong:
+                batch.report("descriptor", f"{name}: {wrong}", one)
+            except Wrong as wrong:
+                batch.report(wrong.kind, f"{name}: {wrong}", one)
+            else:
+                stream = ("tensor", int(batch.warps[row_]), lane, group)
+                batch.machine.issue(batch, row_, lane, name, steps, stream=stream)
+
+    return run
 
 
 def slots_of(batch: WarpBatch, memory: TensorMemory, slot: int, group: int) -> tuple[int, ...]:
@@ -103,4 +138,12 @@ def tensor_address(what: str, address: int, found: Product, group: int) -> tuple
             f"{what} at {address:#x} starts at lane {lane}; a product of M {found.m} with"
             f" cta_group::{group} takes {' or '.join(map(str, allowed))}",
         )
+    return lane, column
+
+
+def place_of_d(address: int, found: Product, group: int) -> tuple[int, int]:
+    """Return lane and column of D, all of whose columns there are."""
+    lane, column = tensor_address("D", address, found, group)
+    if column + width(found, group) > COLUMNS:
+        raise Wrong("tmem", f"D has {found.n} columns from column {column} on: there are {COLUMNS}")
     return lane, column

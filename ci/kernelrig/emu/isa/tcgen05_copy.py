@@ -18,19 +18,18 @@ from kernelrig.emu.isa._tensor_operands import (
     Wrong,
     check_span,
     cta_group_of,
+    issuing,
     slots_of,
-    value_at,
 )
 from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
-from kernelrig.emu.numerics.arrays import I64, LANES, U64, Array, Mask
+from kernelrig.emu.numerics.arrays import I64, U64, Array
 from kernelrig.emu.tensor.formats import U8
 from kernelrig.emu.tensor.operand_layout import (
     PATTERN,
     UNIT,
-    BadDescriptor,
     Descriptor,
     pattern,
     sm100_descriptor,
@@ -126,23 +125,9 @@ def _cp(i: Instruction) -> Step:
     to, source = expect(i, 2)
     if not isinstance(to, Address):
         raise Unsupported(f"{i.mnemonic} writes at an address of tensor memory, not {to}")
-    name = i.mnemonic
 
-    def run(batch: WarpBatch, mask: Mask, to: Array, source: Array) -> None:
-        for row_, lane in batch.threads(mask):
-            one = np.zeros((batch.size, LANES), np.bool_)
-            one[row_, lane] = True
-            try:
-                steps = decoded(batch, row_, value_at(to, row_, lane), value_at(source, row_, lane))
-            except BadDescriptor as wrong:
-                batch.report("descriptor", f"{name}: {wrong}", one)
-            except Wrong as wrong:
-                batch.report(wrong.kind, f"{name}: {wrong}", one)
-            else:
-                stream = ("tensor", int(batch.warps[row_]), lane, group)
-                batch.machine.issue(batch, row_, lane, name, steps, stream=stream)
-
-    def decoded(batch: WarpBatch, row_: int, address: int, bits: int) -> _Copy:
+    def decoded(batch: WarpBatch, row_: int, one: Array, values: list[int]) -> _Copy:
+        address, bits = values
         memory = batch.machine.part(TensorMemory)
         descriptor, units = _units(bits, shape)
         span = int(units.min()) * UNIT, (int(units.max()) + 1) * UNIT
@@ -160,7 +145,8 @@ def _cp(i: Instruction) -> Step:
         slots = slots_of(batch, memory, int(batch.slot[row_, 0]), group)
         return _Copy(memory, shape, slots, units, first, column)
 
-    return Step(run, ((to, I64), read(source, U64)), effect=True, stop=True)
+    issue = issuing(i.mnemonic, group, decoded)
+    return Step(issue, ((to, I64), read(source, U64)), effect=True, stop=True)
 
 
 _SIZES = " ".join(dict.fromkeys(size for size, _ in _SHAPES))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,9 @@ from kernelrig.emu.isa._tensor_operands import (
     Wrong,
     check_operand,
     cta_group_of,
+    issuing,
     metadata_at,
+    place_of_d,
     slots_of,
     sparse_metadata,
     tensor_address,
@@ -41,11 +44,10 @@ from kernelrig.emu.tensor.operand_layout import (
     sm100_descriptor,
 )
 from kernelrig.emu.tensor.tensor_memory import (
-    COLUMNS,
     TENSOR_LANES,
     TensorMemory,
 )
-from kernelrig.emu.tensor.tensor_product import Multiplication, width
+from kernelrig.emu.tensor.tensor_product import Multiplication
 from kernelrig.ptx import Address, Instruction, Integer, Vector
 from kernelrig.ptx import Operand as Input
 
@@ -141,27 +143,11 @@ def _native(form: _Form) -> Native:
 
 def _issuing(form: _Form) -> Callable[..., None]:
     """Return what issues the product of each thread."""
-
-    def run(batch: WarpBatch, mask: Mask, *values: Array) -> None:
-        for row_, lane in batch.threads(mask):
-            one = np.zeros((batch.size, LANES), np.bool_)
-            one[row_, lane] = True
-            numbers = [value_at(v, row_, lane) for v in values]
-            try:
-                steps = _decoded(batch, row_, one, form, numbers)
-            except BadDescriptor as wrong:
-                batch.report("descriptor", f"{form.name}: {wrong}", one)
-            except Wrong as wrong:
-                batch.report(wrong.kind, f"{form.name}: {wrong}", one)
-            else:
-                stream = ("tensor", int(batch.warps[row_]), lane, form.cta_group)
-                batch.machine.issue(batch, row_, lane, form.name, steps, stream=stream)
-
-    return run
+    return issuing(form.name, form.cta_group, partial(_decoded, form))
 
 
 def _decoded(
-    batch: WarpBatch, row_: int, one: NDArray[np.bool_], form: _Form, values: list[int]
+    form: _Form, batch: WarpBatch, row_: int, one: NDArray[np.bool_], values: list[int]
 ) -> Multiplication:
     """Decode what one thread asks for.
 
@@ -195,9 +181,7 @@ def _decoded(
         check_operand(batch, "A", a)
     b = Operand(sm100_descriptor(b_bits), columns, found.b, found.b_mn_major, found.k_factor)
     check_operand(batch, "B", b)
-    lane, column = tensor_address("D", d, found, group)
-    if column + width(found, group) > COLUMNS:
-        raise Wrong("tmem", f"D has {found.n} columns from column {column} on: there are {COLUMNS}")
+    lane, column = place_of_d(d, found, group)
     if isinstance(a, tuple) and a[0] != lane:
         raise Wrong("tmem", f"A starts at lane {a[0]} and D at lane {lane}: they must be the same")
     hardware = machine.hardware_accumulation

@@ -6,27 +6,25 @@ float64 and rounded once.
 
 from __future__ import annotations
 
-import numpy as np
-
 from kernelrig.emu.isa._forms import read
 from kernelrig.emu.isa._tensor_operands import (
     Wrong,
     check_operand,
     cta_group_of,
+    issuing,
     metadata_at,
+    place_of_d,
     slots_of,
     sparse_metadata,
     tensor_address,
-    value_at,
 )
 from kernelrig.emu.machine.instruction_table import Read, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
-from kernelrig.emu.numerics.arrays import BOOL, I64, LANES, U32, U64, Array, Mask
+from kernelrig.emu.numerics.arrays import BOOL, I64, U32, U64, Array
 from kernelrig.emu.tensor.instruction_descriptor import SCALED_KINDS, doubtful, scaled_product
 from kernelrig.emu.tensor.operand_layout import BadDescriptor, Operand, sm100_descriptor
 from kernelrig.emu.tensor.scaled_product import ScaledMultiplication
-from kernelrig.emu.tensor.tensor_memory import COLUMN_MASK, COLUMNS, LANE_SHIFT, TensorMemory
-from kernelrig.emu.tensor.tensor_product import width
+from kernelrig.emu.tensor.tensor_memory import COLUMN_MASK, LANE_SHIFT, TensorMemory
 from kernelrig.ptx import Address, Instruction
 
 _VECTORS = {
@@ -65,21 +63,6 @@ def _mma(i: Instruction) -> Step:
     sparse = ".sp" if metadata else ""
     name = f"tcgen05.mma{sparse}.cta_group::{group}.kind::{kind}.block_scale"
 
-    def run(batch: WarpBatch, mask: Mask, *values: Array) -> None:
-        for row_, lane in batch.threads(mask):
-            one = np.zeros((batch.size, LANES), np.bool_)
-            one[row_, lane] = True
-            numbers = [value_at(v, row_, lane) for v in values]
-            try:
-                steps = decoded(batch, row_, one, numbers)
-            except BadDescriptor as wrong:
-                batch.report("descriptor", f"{name}: {wrong}", one)
-            except Wrong as wrong:
-                batch.report(wrong.kind, f"{name}: {wrong}", one)
-            else:
-                stream = ("tensor", int(batch.warps[row_]), lane, group)
-                batch.machine.issue(batch, row_, lane, name, steps, stream=stream)
-
     def decoded(batch: WarpBatch, row_: int, one: Array, values: list[int]) -> ScaledMultiplication:
         d, a_bits, b_bits, bits, a_scales, b_scales, enable, *at = values
         found, scaling = scaled_product(bits, kind, vectors, group, bool(metadata))
@@ -103,11 +86,7 @@ def _mma(i: Instruction) -> Step:
         columns = found.n // group
         b = Operand(sm100_descriptor(b_bits), columns, found.b, found.b_mn_major, found.k_factor)
         check_operand(batch, "B", b)
-        lane, column = tensor_address("D", d, found, group)
-        if column + width(found, group) > COLUMNS:
-            raise Wrong(
-                "tmem", f"D has {found.n} columns from column {column} on: there are {COLUMNS}"
-            )
+        lane, column = place_of_d(d, found, group)
         starts = [_column(*part) for part in (("A", a_scales), ("B", b_scales))]
         return ScaledMultiplication(
             memory, found, slots, a, b, lane, column, bool(enable), 0, None, False, scaling,
@@ -125,7 +104,7 @@ def _mma(i: Instruction) -> Step:
         read(enable, BOOL),
         *((operand, I64) for operand in metadata),
     )
-    return Step(run, reads, effect=True, stop=True)
+    return Step(issuing(name, group, decoded), reads, effect=True, stop=True)
 
 
 def _column(what: str, address: int) -> int:

@@ -54,9 +54,18 @@ class Trial:
     @property
     def entry(self) -> Im2colEntry:
         return Im2colEntry(
-            "a", self.dtype, self.dims, self.strides, self.lower, self.upper, self.channels,
-            self.pixels, self.element_strides, "none", self.swizzle, "none", self.fill,
-        )  # fmt: skip
+            buffer="a",
+            dtype=self.dtype,
+            dims=self.dims,
+            strides_bytes=self.strides,
+            lower_corner=self.lower,
+            upper_corner=self.upper,
+            channels_per_pixel=self.channels,
+            pixels_per_column=self.pixels,
+            element_strides=self.element_strides,
+            swizzle=self.swizzle,
+            oob_fill=self.fill,
+        )
 
     @property
     def text(self) -> str:

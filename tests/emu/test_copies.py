@@ -61,9 +61,15 @@ class Trial:
     @property
     def entry(self) -> MapEntry:
         return MapEntry(
-            "a", self.dtype, self.dims, self.strides, self.box,
-            self.steps or (1,) * len(self.dims), "none", self.swizzle, "none", self.fill,
-        )  # fmt: skip
+            buffer="a",
+            dtype=self.dtype,
+            dims=self.dims,
+            strides_bytes=self.strides,
+            box=self.box,
+            element_strides=self.steps or (1,) * len(self.dims),
+            swizzle=self.swizzle,
+            oob_fill=self.fill,
+        )
 
     @property
     def text(self) -> str:

@@ -19,7 +19,6 @@ from kernelrig.stages import read_stage
 from tests.remote.local_host import PYTHON, Event, LocalHost, job, shell
 from tests.stages.bench import context
 
-STUB = "#!/bin/sh\nexit 0\n"
 REPLACED = "printf '#!/bin/sh\\nexit 0\\n' > stub; chmod 755 stub; mv stub ../../build/program"
 
 

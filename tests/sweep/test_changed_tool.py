@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kernelrig.files import package_content
 from kernelrig.model import SessionEntry
-from kernelrig.run import reuse
 from kernelrig.session import local_phase
 from kernelrig.sweep import conduct
 from kernelrig.sweep.set_choice import SweepRequest
@@ -30,12 +30,12 @@ def test_a_changed_tool_of_the_same_version_begins_a_sweep_and_an_entry_anew(
     package = tmp_path / "package"
     package.mkdir()
     (package / "rules.py").write_text("STRICT = True\n")
-    monkeypatch.setattr(reuse, "_PACKAGE", package)
-    reuse.package_digest.cache_clear()
+    monkeypatch.setattr(package_content, "PACKAGE", package)
+    package_content.package_digest.cache_clear()
     try:
         after = names()
     finally:
         monkeypatch.undo()
-        reuse.package_digest.cache_clear()
+        package_content.package_digest.cache_clear()
     assert before[0] != after[0]
     assert before[1] != after[1]

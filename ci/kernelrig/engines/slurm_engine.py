@@ -24,9 +24,10 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernelrig.engines.task_registry import code_digest, decode, encode
+from kernelrig.engines.task_registry import decode, encode
 from kernelrig.engines.work import ATTEMPTS, LIMIT_S, Engine, WorkItem, WorkResult, distinct
 from kernelrig.errors import ConfigError, ProtocolError, RemoteError
+from kernelrig.files.package_content import package_digest
 from kernelrig.files.rundir import write_atomic
 from kernelrig.proc import Completed, run_process
 
@@ -92,7 +93,7 @@ class SlurmEngine(Engine):
 
     def run(self, items: Iterable[WorkItem]) -> Generator[WorkResult, None, None]:
         # A result that other code of ours left here says nothing of what this would find.
-        code = code_digest()
+        code = package_digest()
         waiting = {f"{item.key}-{code[:12]}": _Waiting(item) for item in distinct(items)}
         orders = {key: encode(one.item) for key, one in waiting.items()}
         self._waiting = waiting

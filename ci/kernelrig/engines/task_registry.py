@@ -6,28 +6,23 @@ or on another machine imports that, and finds the task as it is there.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import socket
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import TypeVar
 
-import kernelrig
 from kernelrig.engines.work import Json, WorkItem, WorkResult
 from kernelrig.errors import CiError, ConfigError, ProtocolError
-from kernelrig.files.rundir import sha256_file
+from kernelrig.files.package_content import package_digest
 from kernelrig.proc.workers import raised_at
 
 Task = Callable[[Mapping[str, Json]], Json]
 Registered = TypeVar("Registered", bound=Task)
 _TASKS: dict[str, Task] = {}
 MOST_TEXT = 2000
-_CODE = (".py", ".cpp", ".hpp", ".h", ".cuh", ".cu", ".yaml", ".txt")
 
 
 def register(name: str) -> Callable[[Registered], Registered]:
@@ -45,16 +40,6 @@ def register(name: str) -> Callable[[Registered], Registered]:
     return add
 
 
-@cache
-def code_digest() -> str:
-    """Return a hash of this package as it is installed here."""
-    package = Path(kernelrig.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(p for p in package.rglob("*") if p.suffix in _CODE and p.is_file()):
-        digest.update(f"{path.relative_to(package)} {sha256_file(path)}\n".encode())
-    return digest.hexdigest()
-
-
 def encode(item: WorkItem) -> str:
     """Return the item as text for a worker; ValueError for a task that is not registered."""
     if item.task not in _TASKS:
@@ -63,7 +48,7 @@ def encode(item: WorkItem) -> str:
         "key": item.key,
         "task": item.task,
         "module": _TASKS[item.task].__module__,
-        "code": code_digest(),
+        "code": package_digest(),
         "payload": dict(item.payload),
     }
     return json.dumps(order, allow_nan=False)
@@ -115,7 +100,7 @@ def decode(text: str, item: WorkItem, attempts: int) -> WorkResult:
 
 
 def _find(name: str, module: str, code: str) -> Task:
-    if code != code_digest():
+    if code != package_digest():
         raise ConfigError("the worker runs other code of kernelrig", "use one version everywhere")
     if name not in _TASKS:
         import_module(module)

@@ -9,15 +9,12 @@ from kernelrig.model.configuration import Dtype, Values
 
 
 @dataclass(frozen=True, slots=True)
-class InputTensor:
-    """A tensor that is filled before a launch; `low` and `high` are those of its values."""
+class Tensor:
+    """A tensor of an operation, with its extents."""
 
     name: str
     dtype: Dtype
     shape: tuple[int, ...]
-    values: Values
-    low: float
-    high: float
 
     @property
     def elements(self) -> int:
@@ -26,6 +23,15 @@ class InputTensor:
     @property
     def bytes(self) -> int:
         return self.elements * self.dtype.bytes_each
+
+
+@dataclass(frozen=True, slots=True)
+class InputTensor(Tensor):
+    """A tensor that is filled before a launch; `low` and `high` are those of its values."""
+
+    values: Values
+    low: float
+    high: float
 
     def __str__(self) -> str:
         """Return it as the programs' `--input` takes it."""
@@ -33,22 +39,11 @@ class InputTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputTensor:
+class OutputTensor(Tensor):
     """A tensor that is compared after a launch."""
 
-    name: str
-    dtype: Dtype
-    shape: tuple[int, ...]
     max_abs: float
     max_rel: float
-
-    @property
-    def elements(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def bytes(self) -> int:
-        return self.elements * self.dtype.bytes_each
 
     def __str__(self) -> str:
         """Return it as the programs' `--output` takes it."""

@@ -184,7 +184,7 @@ class OutputRows:
         rows_per_image: int,
         function: Function = Function.ROUND_THEN_ADD,
     ) -> None:
-        self._pattern, self._seed, self._n, self._k = pattern, seed, n, k
+        self._pattern, self._seed, self._k = pattern, seed, k
         self._accum_tol = accum_tol if pattern is Pattern.RANDOM else None
         exact_in_fp32 = self._accum_tol is None and k <= 1 << 20
         self._values = E4M3_VALUES.astype(np.float32 if exact_in_fp32 else np.float64)

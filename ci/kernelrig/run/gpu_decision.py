@@ -21,9 +21,10 @@ from kernelrig import build, config, report
 from kernelrig.config.selection import SELFTEST, choose_kernel, narrow, stages_named
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import rundir, serialization
+from kernelrig.files.package_content import package_digest
 from kernelrig.model import Build, DeviceKind, Kernel, Outcome, Plan, Purpose, Run, StageKind
 from kernelrig.run.input_files import input_digests
-from kernelrig.run.reuse import KINDS, all_passed, package_digest, value_digest
+from kernelrig.run.reuse import KINDS, all_passed, value_digest
 from kernelrig.run.store import RunDirectory
 
 PASSED = Path("artifacts/passed-on-gpu")

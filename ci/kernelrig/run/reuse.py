@@ -17,12 +17,12 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kernelrig.errors import CiError, ProtocolError
 from kernelrig.files import rundir, serialization
+from kernelrig.files.package_content import package_digest
 from kernelrig.model import (
     DeviceKind,
     Host,
@@ -43,7 +43,6 @@ PASSED = Path("artifacts/passed")
 KINDS = (StageKind.CHECKSUM, StageKind.SANITIZER)
 """Of stages that judge results. Times, profiles and benches are of their own session."""
 
-_PACKAGE = Path(__file__).parents[1]
 _GPU = ("name", "compute_cap", "driver_version", "mig.mode.current")
 
 
@@ -133,17 +132,6 @@ def offer_passed(directory: RunDirectory) -> None:
         ):
             entry = serialization.to_json(PassedStage(run.id, record.name))
             rundir.write_atomic(directory.root / PASSED / f"{key}.json", entry)
-
-
-@cache
-def package_digest() -> str:
-    """Return a hash of all files of this package: what builds commands, executes and judges."""
-    digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            name = path.relative_to(_PACKAGE).as_posix()
-            digest.update(f"{name} {rundir.sha256_file(path)}\n".encode())
-    return digest.hexdigest()
 
 
 class _Earlier:

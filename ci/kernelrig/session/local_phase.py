@@ -17,6 +17,7 @@ from kernelrig.build import toolchain
 from kernelrig.config.selection import DEFAULT_REMOTE, SELFTEST, at_arch_of
 from kernelrig.errors import BuildError, CiError, noted_run
 from kernelrig.files.event_log import EventLog
+from kernelrig.files.package_content import package_digest
 from kernelrig.files.serialization import to_value
 from kernelrig.model import (
     Build,
@@ -32,7 +33,6 @@ from kernelrig.run import engine
 from kernelrig.run.builds import find_builds
 from kernelrig.run.input_files import input_digests
 from kernelrig.run.requests import CheckRequest, EmulateRequest, RunRequest
-from kernelrig.run.reuse import package_digest
 from kernelrig.run.spec import RunSpec
 from kernelrig.session.session_choice import Planned, Session, with_tools
 from kernelrig.sweep.conduct import Sweep, known_name, run_sweep

@@ -27,6 +27,7 @@ from kernelrig.config.selection import choose_kernel, choose_targets
 from kernelrig.engines import chosen_engine, open_engine
 from kernelrig.errors import ConfigError, IncompleteError, RemoteError
 from kernelrig.files.event_log import Event
+from kernelrig.files.package_content import package_digest
 from kernelrig.files.serialization import to_json
 from kernelrig.files.validation import adapter
 from kernelrig.model import BenchResult, Kernel, Outcome, Plan, Remote, Run, SweepResult, TunableSet
@@ -37,7 +38,6 @@ from kernelrig.run.executors import Means
 from kernelrig.run.input_files import input_digests
 from kernelrig.run.judging_process import JudgingProcess
 from kernelrig.run.later_reports import LaterReports
-from kernelrig.run.reuse import package_digest
 from kernelrig.run.spec import BuildSpec, find_tools
 from kernelrig.sweep import set_runs
 from kernelrig.sweep.journal import SWEEPS, Journal, open_journal

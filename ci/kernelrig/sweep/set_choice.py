@@ -22,7 +22,6 @@ LEAST_COVERED = 500
 MOST_SETS = 2000
 BASE = "production"
 """The variant whose tunables are varied."""
-DEFAULTS = "defaults"
 _VALUE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 
 

@@ -64,15 +64,14 @@ class BufferEntry:
     fill: Fill
 
 
-@dataclass(frozen=True, slots=True)
-class MapEntry:
-    """cuTensorMapEncodeTiled's arguments: `dims` and `box` fastest first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Map:
+    """What the arguments of both kinds of maps have in common: `dims` fastest first."""
 
     buffer: str
     dtype: MapDtype
     dims: tuple[int, ...]
     strides_bytes: tuple[int, ...]
-    box: tuple[int, ...]
     element_strides: tuple[int, ...]
     interleave: Literal["none", "16B", "32B"] = "none"
     swizzle: SwizzleName = "none"
@@ -81,24 +80,21 @@ class MapEntry:
     offset_bytes: int = 0  # in the buffer
 
 
-@dataclass(frozen=True, slots=True)
-class Im2colEntry:
-    """cuTensorMapEncodeIm2col's arguments: `dims` and the corners fastest first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapEntry(_Map):
+    """cuTensorMapEncodeTiled's arguments: `box` fastest first."""
 
-    buffer: str
-    dtype: MapDtype
-    dims: tuple[int, ...]
-    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Im2colEntry(_Map):
+    """cuTensorMapEncodeIm2col's arguments: the corners fastest first."""
+
     lower_corner: tuple[int, ...]
     upper_corner: tuple[int, ...]
     channels_per_pixel: int
     pixels_per_column: int
-    element_strides: tuple[int, ...]
-    interleave: Literal["none", "16B", "32B"] = "none"
-    swizzle: SwizzleName = "none"
-    l2_promotion: Literal["none", "64B", "128B", "256B"] = "none"
-    oob_fill: Literal["zeros", "nan"] = "zeros"
-    offset_bytes: int = 0  # in the buffer
 
 
 AnyMapEntry = MapEntry | Im2colEntry

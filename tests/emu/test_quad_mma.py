@@ -13,6 +13,10 @@ from tests.emu.gpu import Gpu
 from tests.emu.harness import ENGINES, run_ptx
 from tests.emu.mma_cases import differing
 from tests.emu.quad_mma_cases import FORMS, data_of, emulated, on_gpu
+from tests.toolchain_fixture import REPOSITORY
+
+RECORDED = REPOSITORY / "tests/data/emu/mma-m8n8k4-h100-580.159.04.npz"
+"""What an H100 left of every form: `python -m tests.emu.quad_mma_cases`."""
 
 
 def product_of(form: str) -> NDArray[Any]:
@@ -63,6 +67,13 @@ def test_small_integers_add_up(form: str, engine: str, hardware: bool) -> None:
 def test_both_engines_leave_the_same_bits(form: str, hardware: bool) -> None:
     left, right = (emulated(form, engine, hardware=hardware) for engine in ENGINES)
     assert np.array_equal(left.buffers["d"], right.buffers["d"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sums_are_those_of_a_gpu_to_the_bit(form: str) -> None:
+    with np.load(RECORDED) as file:
+        left: NDArray[Any] = file[form]
+    assert differing(emulated(form).buffers["d"], left) == []
 
 
 @pytest.mark.parametrize("form", FORMS)

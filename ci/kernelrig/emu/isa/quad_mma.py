@@ -43,4 +43,5 @@ def _mma(i: Instruction) -> Step:
     return Step(run, reads, writes, effect=True, collective="warp")
 
 
-ROWS: tuple[Row, ...] = (row("mma", _mma, "sync aligned m8n8k4 f16", "row col f32"),)
+_ON_H100 = "tests/emu/test_quad_mma.py, H100, driver 580.159.04"
+ROWS: tuple[Row, ...] = (row("mma", _mma, "sync aligned m8n8k4 f16", "row col f32", _ON_H100),)

@@ -122,6 +122,10 @@ def test_without_a_commit_the_record_says_why(
         "",
         "not a git checkout",
     )
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    git(empty, "init", "-q")
+    assert provenance(empty).no_commit == "nothing is committed yet"
     monkeypatch.setenv("PATH", "")
     assert provenance(tree).no_commit == "cannot run git: No such file or directory"
 

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from kernelrig import __version__
-from kernelrig.cli import ns, project
+from kernelrig.cli import document, ns, project
 from kernelrig.cli.answer_schema import DESCRIPTIONS, FILE, answer_schema, write_answer_schema
 from kernelrig.cli.program import KernelrigProgram
+from kernelrig.cli.reply import Reply
 from kernelrig.config.schema import SCHEMAS
 from kernelrig.dev import lint
 from kernelrig.errors import RemoteError
 from kernelrig.run import accepted_times
+from kernelrig.run.program_report import program_record
+from kernelrig.run.program_review import Review
 
 from tests.cpu_project import make_cpu_project
+from tests.run.test_program_report import CLEAN, RACE, WARNING, run_of
 
 SCHEMA = json.loads((SCHEMAS / FILE).read_text())
 FITS = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
@@ -163,6 +168,17 @@ def test_tasks_that_make_no_run_answer_with_what_they_found(ask: Ask) -> None:
     assert (listed["baselines"], listed["text"][:12]) == ([], "no baselines")
     _, cleaned = ask("clean", "--json")
     assert cleaned["text"].startswith("freed ")
+
+
+def test_the_errors_of_an_emulated_program_are_among_the_findings() -> None:
+    """Who reads `findings` alone must not take a program with a race for one without."""
+    ran = run_of(CLEAN, replace(CLEAN, number=2, findings=(WARNING, RACE)))
+    reply = Reply(exit_code=1, program=program_record(ran, "GPU", 4, Review()))
+    answer = json.loads(document.reply_document("run", reply))
+    FITS.validate(answer)
+    (found,) = answer["findings"]
+    assert (found["stage"], found["check"]) == ("launch 2", "add")
+    assert found["finding"] == answer["program"]["launches"][1]["findings"][1]["finding"]
 
 
 def test_what_a_task_prints_while_it_works_is_kept_off_stdout(

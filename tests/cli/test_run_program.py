@@ -26,10 +26,19 @@ def run(*words: str, cwd: Path = ROOT) -> Completed:
     ("words", "said"),
     [
         (("run", "nosuch.cu"), "no file nosuch.cu"),
-        (("run", BASICS, "7"), "no file 7; what stands behind -- is for the program: FILE -- ARG"),
+        (
+            ("run", BASICS, "7"),
+            "no file 7; arguments of the program go after --: FILE -- ARG",
+        ),
         (("run", "tests"), "tests is a folder"),
         (("run", "README.md"), "README.md is no executable, and no source"),
-        (("run", BASICS, "--arch", "sm_80"), "no GPU of arch 'sm_80' is emulated; known: sm_100a"),
+        (
+            ("run", BASICS, "--arch", "sm_80"),
+            "no GPU of arch 'sm_80' is emulated; known: sm_100a (B200), sm_90a (H100, H200); CUDA"
+            " code for older GPUs runs on both: leave --arch out",
+        ),
+        (("run", BASICS, "--arch", "sm_100f"), "pass --arch sm_100a"),
+        (("run", BASICS, "--arch", "sm_90"), "pass --arch sm_90a"),
         (("run", BASICS, "--kernel", "["), "--kernel is no regular expression"),
         (("run", BASICS, "--schedules", "0"), "--schedules is from 1 to"),
         (("record", BASICS, "--launch", "0"), "--launch: numbers start at 1"),

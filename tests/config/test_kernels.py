@@ -362,3 +362,16 @@ def test_a_source_outside_of_the_project_is_refused(project: Project) -> None:
         "kernel/kernels.yaml:5: '/etc/hostname' is no file of this project:"
         " no commit says what was compiled"
     ]
+
+
+def test_a_wrong_schema_is_the_only_complaint(project: Project) -> None:
+    """A short entry of schema 3 is full of mistakes by the rules of any other one."""
+    short = "schema: 9\nkernels:\n  gemm:\n    sources: gemm.cu\n"
+    root = project("kernel/kernels.yaml", short)
+    assert mistakes(lambda: config.load_kernels(root)) == [
+        "kernel/kernels.yaml:1: 'schema' must be one of 1, 2, 3, 4, not 9"
+    ]
+    root = project("kernel/kernels.yaml", short.partition("\n")[2])
+    assert mistakes(lambda: config.load_kernels(root)) == [
+        "kernel/kernels.yaml:1: missing key 'schema' in the file"
+    ]

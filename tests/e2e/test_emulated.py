@@ -189,8 +189,8 @@ def test_what_measures_is_refused_where_no_host_is_named(good: Project) -> None:
     answer = good.invoke("profile")
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert answer.sentences == [
-        "plan profile has no stage to run: emulated: no profile, as the emulator models results and"
-        " ordering, not time; pass --remote NAME of a host with a GPU"
+        "plan profile needs a GPU: emulated: no profile, as the emulator models results and"
+        " ordering, not time; pass --remote NAME of a host with a GPU (remote-add adds one)"
     ]
 
 

@@ -92,7 +92,7 @@ def test_a_program_that_a_real_time_signal_ended_has_its_number() -> None:
     number = signal.SIGRTMIN + 1
     lines = report_text(run_of(CLEAN, code=-number), "a.cu", "NVIDIA H200", 1).splitlines()
     assert lines == [
-        f"fail: a.cu: no errors; the program was ended by signal {number} (emulated: NVIDIA H200,"
+        f"fail: a.cu: the program was ended by signal {number}; no errors (emulated: NVIDIA H200,"
         " 1 launch in 1 schedule)"
     ]
 
@@ -101,29 +101,28 @@ def test_what_the_verdict_does_not_rest_on_is_said() -> None:
     part = replace(CLEAN, ctas=2)
     unseen = replace(CLEAN, number=2, observed=False)
     text = report_text(run_of(part, unseen), "a.cu", "NVIDIA H200", 1)
-    assert "1 launch was not observed" in text
+    assert "1 launch was run once, unchecked: --kernel or --launch left it out" in text
     assert "of 1 launch a part was run (2 of 4 CTAs of add)" in text
     verdict = (
-        "error: a.cu: no launch was observed, so that nothing was established; the program exited"
-        " with code 0 (emulated: NVIDIA H200, no launch)"
+        "error: a.cu: no kernel was checked; the program exited with code 0 (emulated: NVIDIA H200,"
+        " no launch)"
     )
     assert report_text(run_of(), "a.cu", "NVIDIA H200", 1).splitlines() == [
         verdict,
-        "nothing was established of kernels: none was launched (what a program takes as arguments"
-        " stands behind --)",
+        "no kernel was launched; if the program needs arguments, pass them after `--`",
         verdict,
     ]
     _, why, last = report_text(run_of(code=2), "a.cu", "NVIDIA H200", 1).splitlines()
-    assert why.endswith("arguments stands behind --)")
-    assert last.startswith("fail: a.cu: no launch was observed; the program exited with code 2 (")
-    assert f"none was observed; launched were {unseen.kernel}\n{verdict}" in report_text(
+    assert why.startswith("no kernel was launched; ")
+    assert last.startswith("fail: a.cu: no kernel was checked; the program exited with code 2 (")
+    assert f"no launch was selected; launched were {unseen.kernel}\n{verdict}" in report_text(
         run_of(unseen), "a.cu", "NVIDIA H200", 1
     )
 
 
 def test_an_interrupted_run_says_what_it_does_not_know() -> None:
     ran = replace(run_of(CLEAN, code=-9), interrupted="interrupted by the user")
-    said = "interrupted by the user: the program was ended, and what it had not launched was not"
+    said = "interrupted by the user: launches that the program had not made yet are unchecked"
     text = report_text(ran, "a.cu", "NVIDIA H200", 1)
     assert said in text
     assert "SIGKILL" not in text

@@ -117,3 +117,18 @@ def test_a_file_that_cannot_be_written_is_one_sentence(folder: Path) -> None:
     ran = run_of(replace(CLEAN, findings=(RACE,)))
     with pytest.raises(ConfigError, match="cannot be written: "):
         of(folder / "a.cu/r.yaml").accept(ran, "judged")
+
+
+def test_an_error_that_follows_from_another_names_its_cause(folder: Path) -> None:
+    effect = replace(RACE, ptx_line=13, message="the other way round", cause=0)
+    ran = run_of(replace(CLEAN, findings=(RACE, effect)))
+    first, second = of(folder / "r.yaml").records(ran.launches[0])
+    assert (first.explained_by, second.explained_by) == ("", first.fingerprint)
+
+
+def test_what_cannot_be_written_is_not_accepted(folder: Path) -> None:
+    ran = run_of(replace(CLEAN, findings=(RACE,)))
+    review = of(folder / "a.cu" / "r.yaml")  # below a file
+    with pytest.raises(ConfigError, match="cannot be written: "):
+        review.accept(ran, "judged")
+    assert exit_code(review.applied(ran)) == 1

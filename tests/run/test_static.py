@@ -442,4 +442,5 @@ def test_a_kernel_without_tunables_is_an_error(project: Project) -> None:
     (root / "kernel/kernels.yaml").write_text("\n".join(lines).replace(", defines: {WIDTH: 4}", ""))
     with pytest.raises(ConfigError) as caught:
         check_sets(root, CheckRequest())
-    assert caught.value.message == "demo has no tunables for sm_90a; see kernel/kernels.yaml"
+    assert caught.value.message == "demo has no tunables for sm_90a"
+    assert "`tunables: {sm_90a: {TILE: {default: 64, values: [32, 64, 128]}}}`" in caught.value.hint

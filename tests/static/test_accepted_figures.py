@@ -50,7 +50,7 @@ def test_what_nobody_accepted_is_a_skip_that_says_how() -> None:
     check = check_accepted(made_subject(), THEN, None)
     assert check.verdict.outcome is Outcome.SKIP
     assert check.verdict.summary == (
-        "nothing is accepted of demo-sm_100a-production yet: "
+        "no accepted figures of demo-sm_100a-production yet: "
         "look at it, then `invoke check --accept`"
     )
 

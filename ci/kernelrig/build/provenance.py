@@ -171,6 +171,8 @@ def _state(root: Path) -> tuple[str, str, str]:
         return "", "", e.message
     if "not a git repository" in found.stderr:
         return "", "", "not a git checkout"
+    if "unknown revision" in found.stderr:  # HEAD of a repository in which nothing is committed
+        return "", "", "nothing is committed yet"
     return "", "", (found.stderr.strip().splitlines() or ["git printed nothing"])[0]
 
 

@@ -48,7 +48,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "verdict": "How the task ended.",
         "run": "The run that the task made; null for a task that makes none.",
         "stages": "Stages of the run with their verdicts, in order.",
-        "findings": "Every finding of the run.",
+        "findings": "Every finding of the run, and every error of an emulated program.",
         "builds": "Builds that the task made or found unchanged.",
         "baselines": "Reviewed baselines.",
         "tools": "What `doctor` looked at.",
@@ -88,8 +88,8 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "facts": "What was measured or read, label -> value.",
     },
     "FoundBy": {
-        "stage": "Stage that reported it.",
-        "check": "Check of the stage.",
+        "stage": "Stage that reported it; of an emulated program `launch 1`.",
+        "check": "Check of the stage; of an emulated program the kernel.",
         "finding": "The finding.",
     },
     "Finding": {

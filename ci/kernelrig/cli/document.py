@@ -21,7 +21,7 @@ from kernelrig.cli.answer import (
 from kernelrig.cli.reply import Reply
 from kernelrig.errors import BuildError, CiError, IncompleteError
 from kernelrig.files.serialization import to_json
-from kernelrig.model import Baselines, Build, Outcome, Run, StageRecord, combine
+from kernelrig.model import Baselines, Build, EmulatedProgram, Outcome, Run, StageRecord, combine
 from kernelrig.report.next_step import next_command
 from kernelrig.report.outcome import (
     is_incomplete,
@@ -47,7 +47,7 @@ def reply_document(task: str, reply: Reply) -> str:
         verdict=_ending(reply),
         run=_run(run) if run else None,
         stages=tuple(map(_stage, run.stages)) if run else (),
-        findings=tuple(_findings(run.stages)) if run else (),
+        findings=tuple(_findings(run.stages) if run else _launch_findings(reply.program)),
         builds=tuple(map(_build, reply.builds)),
         baselines=tuple(_baselines(reply.baselines)),
         tools=tuple(map(_tool, reply.tools)),
@@ -89,6 +89,14 @@ def _ending(reply: Reply) -> Ending:
     if outcome is not Outcome.FAIL and is_incomplete(reply.run):
         return Ending.INCOMPLETE
     return Ending(outcome.value)
+
+
+def _launch_findings(program: EmulatedProgram | None) -> Iterable[FoundBy]:
+    """Return the errors of a program's launches; its warnings are with the launches alone."""
+    for launch in program.launches if program else ():
+        for found in launch.findings:
+            if found.severity == "error":
+                yield FoundBy(f"launch {launch.number}", launch.kernel, found.finding)
 
 
 def _run(run: Run) -> RunAnswer:

@@ -210,12 +210,15 @@ def read_file(
     early: Iterable[Complaint] = (),
 ) -> T:
     """Convert a whole file to its record; raise one ConfigError that lists all its mistakes, those
-    that were found `early` among them.
+    that were found `early` among them. Of a file with a wrong `schema` that is the only one.
     """
     complaints = [Complaint(loc, text) for loc, text in document.problems.items()]
     complaints += early
     complaints += _put_names(document.value, kind)
     record, found = convert(kind, document.value)
+    if of_schema := [c for c in found if c.loc == ("schema",)]:
+        # What the file may hold is not known: complaints by another schema's rules would mislead.
+        raise_complaints(document, of_schema, None)
     complaints += found
     checked, keys = record, _keys(document.value, section)
     if record is None:

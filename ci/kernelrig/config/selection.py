@@ -35,6 +35,16 @@ def choose(known: Collection[str], wanted: str, what: str, of: str = "") -> str:
     raise ConfigError(f"unknown {what} '{wanted}'{whose}; known: {names}{nearest(wanted, known)}")
 
 
+def require_tunables(kernel: Kernel, *archs: str) -> None:
+    """Refuse a kernel that has tunables for none of these archs."""
+    if not any(kernel.tunables.get(arch) for arch in archs):
+        raise ConfigError(
+            f"{kernel.name} has no tunables for {', '.join(dict.fromkeys(archs))}",
+            f"add to its entry in kernel/kernels.yaml: `tunables: {{{archs[0]}: {{TILE: {{default:"
+            " 64, values: [32, 64, 128]}}}`, for a constant TILE that its source takes from -D",
+        )
+
+
 DEFAULT_REMOTE = "emulator"
 """The remote of a run that names none, if remotes.yaml has it: needs no GPU and no account."""
 

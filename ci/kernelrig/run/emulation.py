@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernelrig import build, config, stages
 from kernelrig.config.operation_sizes import operation_at
-from kernelrig.config.selection import choose, choose_kernel, choose_targets
+from kernelrig.config.selection import choose, choose_kernel, choose_targets, require_tunables
 from kernelrig.engines import chosen_engine
 from kernelrig.errors import ConfigError
 from kernelrig.files.record_names import is_identifier
@@ -64,8 +64,7 @@ def _prepare_tunables(kernel: Kernel, request: EmulateRequest) -> RunSpec:
         raise ConfigError(text, "pass --pattern integer or constant")
     _require_level(kernel)
     arch, variant = choose_targets(kernel, request.arch, request.variant)[0]
-    if not kernel.tunables.get(arch):
-        raise ConfigError(f"{kernel.name} has no tunables for {arch}; see kernel/kernels.yaml")
+    require_tunables(kernel, arch)
     pattern = request.pattern or Pattern.INTEGER.value
     cased, whole = plan_for(
         kernel,
@@ -256,8 +255,7 @@ def _disk_mb(kernel: Kernel, case: Case, request: EmulateRequest) -> int:
 def _require_level(kernel: Kernel) -> None:
     if not kernel.level or not kernel.cuda:
         raise ConfigError(
-            f"{kernel.name} describes no launch to emulate: it is not a harness program",
-            f"a program with a main of its own is emulated whole: `{COMMAND} run FILE`, or"
-            f" `{COMMAND} remote-test`; `{COMMAND} record FILE` makes a launch file for"
-            " `emulate --launch`",
+            f"{kernel.name} is not a harness program, whose single launches `emulate` runs",
+            f"`{COMMAND} run FILE` or `{COMMAND} remote-test` emulates the whole program;"
+            f" `{COMMAND} record FILE` writes its launches for `{COMMAND} emulate --launch`",
         )

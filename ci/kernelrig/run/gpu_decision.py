@@ -64,7 +64,7 @@ def decide(
 ) -> Decision:
     """Decide for the builds in these folders, of one kernel and of the sanitizers' self-test."""
     if not gpu:
-        raise ConfigError("--gpu is not given: whose pass would be looked for?")
+        raise ConfigError("gpu-needed needs --gpu NAME: the GPU on which it may have passed before")
     builds = tuple(map(build.load_build, folders))
     names = sorted({b.kernel for b in builds if b.kernel != SELFTEST})
     if len(names) != 1:

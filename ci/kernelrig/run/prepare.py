@@ -21,6 +21,7 @@ from kernelrig.config.selection import (
     choose_targets,
     narrow,
     require_sense,
+    require_tunables,
     stage_variants,
     stages_named,
 )
@@ -140,9 +141,8 @@ def prepare_check(root: Path, request: CheckRequest) -> RunSpec:
     else:
         choose = choose_targets if request.tunables else checked_targets
         targets = choose(kernel, request.arch, request.variant)
-        if request.tunables and not any(kernel.tunables.get(a) for a, _ in targets):
-            archs = ", ".join(dict.fromkeys(a for a, _ in targets))
-            raise ConfigError(f"{kernel.name} has no tunables for {archs}; see kernel/kernels.yaml")
+        if request.tunables:
+            require_tunables(kernel, *(a for a, _ in targets))
         requests = [build.Request(kernel, a, v) for a, v in targets]
         if request.tunables:
             requests = [r for r in requests if kernel.tunables.get(r.arch)]
@@ -277,8 +277,10 @@ def _require_work(kernel: Kernel, remote: Remote, plan: Plan) -> None:
     device, _ = executor(kernel, remote.device, None)
     reasons = [stages.why_not(kernel, remote.arch, s, device) for s in plan.on_host]
     if reasons and all(reasons):
-        hint = "pass --remote NAME of a host with a GPU" if device is DeviceKind.EMULATOR else ""
-        raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}", hint)
+        if device is DeviceKind.EMULATOR:
+            hint = "pass --remote NAME of a host with a GPU (remote-add adds one)"
+            raise ConfigError(f"plan {plan.name} needs a GPU: {reasons[0]}", hint)
+        raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}")
 
 
 def _require_timing(kernel: Kernel, remote: Remote, plan: Plan) -> None:

@@ -29,6 +29,7 @@ from kernelrig.emu.launch.engines import choose_engine
 from kernelrig.emu.launch.execution import DEFAULT_STEPS, Schedule
 from kernelrig.emu.launch.exploration import ALL_OBSERVERS
 from kernelrig.emu.launch.severities import read_severities
+from kernelrig.emu.launch.verdict_word import counted
 from kernelrig.errors import ConfigError
 from kernelrig.model import (
     EmulatedProgram,
@@ -137,8 +138,7 @@ def emulate_program(
         ran, recorded = _run(program, device, how, request, stdout)
     said = list(review.unseen(ran)) if request.whole and not ran.interrupted else []
     if request.accept:
-        count = review.accept(ran, request.accept)
-        said.append(f"accepted, by {count} new fingerprints: {review.file}")
+        said.append(_accepted(review, ran, request.accept))
     record = program_record(ran, device.name, request.schedules, review)
     ran = review.applied(ran)
     code = exit_code(ran)
@@ -147,6 +147,17 @@ def emulate_program(
         said.append(f"next: {request.after_a_pass}")
     text = report_text(ran, str(first), device.name, request.schedules, severities.text, said)
     return ProgramReport(record, text, code)
+
+
+def _accepted(review: Review, ran: ProgramRun, reason: str) -> str:
+    """Accept the errors of a run. The verdict is told too where their file cannot be written."""
+    try:
+        count = review.accept(ran, reason)
+    except ConfigError as e:
+        return f"nothing was accepted: {e.message}; {e.hint}"
+    if count:
+        return f"accepted: {counted(count, 'error')}, written to {review.file}"
+    return f"accepted: no new error; {review.file} is as it was"
 
 
 def _reviewed_file(request: ProgramRequest) -> Path | None:
@@ -235,7 +246,7 @@ def _check(request: ProgramRequest) -> None:
     for file in request.files:
         if not file.is_file():
             later = file is not request.files[0]
-            hint = "what stands behind -- is for the program: FILE -- ARGUMENTS" if later else ""
+            hint = "arguments of the program go after --: FILE -- ARGUMENTS" if later else ""
             raise ConfigError(f"{file} is a folder" if file.is_dir() else f"no file {file}", hint)
         if file.suffix not in SOURCES and not is_executable(file):
             known = ", ".join(SOURCES)

@@ -61,7 +61,12 @@ class Review:
     def records(self, ran: LaunchRun) -> tuple[Finding, ...]:
         """Return the findings of a launch as reports have them, those that hold as accepted."""
         made = number_lines([self._record(ran, found) for found in ran.findings])
-        return tuple(map(self.acceptance.apply, made))
+        names = [m.fingerprint for m in made]
+        linked = (
+            m if f.cause is None else replace(m, explained_by=names[f.cause])
+            for f, m in zip(ran.findings, made, strict=True)
+        )
+        return tuple(map(self.acceptance.apply, linked))
 
     def applied(self, ran: ProgramRun) -> ProgramRun:
         """Return the run with the reviewed errors as such: they fail nothing."""
@@ -80,13 +85,14 @@ class Review:
         )
         kept = (e for e in self.entries if e.tool != EMULATOR or e.fingerprint not in new)
         added = (AcceptedFinding(EMULATOR, name, __version__, reason, expires) for name in new)
-        self.entries = (*kept, *added)
+        entries = (*kept, *added)
         if new:
             try:
-                write_accepted(self.file, self.entries)
+                write_accepted(self.file, entries)
             except OSError as e:
                 why = f"{self.file} cannot be written: {e.strerror}"
                 raise ConfigError(why, "pass --accepted with another file") from e
+        self.entries = entries  # what could not be written is not accepted
         return len(new)
 
     def unseen(self, ran: ProgramRun) -> Iterator[str]:

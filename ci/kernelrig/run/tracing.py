@@ -23,6 +23,7 @@ from kernelrig.run.emulation import one_case, read_case
 from kernelrig.run.launches import prepare_launches
 from kernelrig.run.spec import BuildSpec, find_tools
 from kernelrig.stages import Launch
+from kernelrig.terminal.command_name import COMMAND
 from kernelrig.terminal.log import say
 
 CASE = "images=2,ctas=2"
@@ -87,8 +88,8 @@ def _of_kernel(root: Path, request: TraceRequest, folder: Path) -> tuple[Loaded,
     kernel = choose_kernel(config.load_kernels(root), request.kernel)
     if not kernel.level or not kernel.cuda:
         raise ConfigError(
-            f"{kernel.name} describes no launch to trace: it is not a harness program",
-            "pass --launch FILE",
+            f"{kernel.name} is not a harness program, whose single launches `trace` runs",
+            f"`{COMMAND} record FILE` writes its launches for `{COMMAND} trace --launch`",
         )
     arch, variant = choose_targets(kernel, request.arch, request.variant)[0]
     case = read_case(kernel, request.case or one_case(kernel, CASE))

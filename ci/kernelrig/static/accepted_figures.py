@@ -41,7 +41,7 @@ def accept_figures(root: Path, builds: Mapping[str, AcceptedBuild]) -> Path:
 def check_accepted(subject: Subject, now: AcceptedBuild, then: AcceptedBuild | None) -> Check:
     """Compare a build with what was accepted of it; only what got worse is a failure."""
     if then is None:
-        return not_asked(RULE, f"nothing is accepted of {subject.name} yet: {HOW}")
+        return not_asked(RULE, f"no accepted figures of {subject.name} yet: {HOW}")
     changes = list(_changes(then.usage, now.usage))
     facts = {name: text for name, text, _ in changes}
     if then.toolchain != now.toolchain:

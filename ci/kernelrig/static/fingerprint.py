@@ -52,7 +52,7 @@ def check_fingerprint(
 ) -> Check:
     """Report the fingerprints and whether they are the accepted ones; a change is no failure."""
     if then is None:
-        summary = f"nothing is accepted of {subject.name} to compare with"
+        summary = f"no accepted figures of {subject.name} to compare with"
     elif then.fingerprints == dict(now):
         summary = "as accepted"
     else:

@@ -41,8 +41,8 @@ from kernelrig.static.sass_rules import check_sass
 from kernelrig.static.subject import Subject
 
 PLAIN_PROGRAM = (
-    "a plain program has no modes: with `describe` shared memory and occupancy were judged here,"
-    " with `check` every element on the host, with `time` its speed, with `once` one launch alone"
+    "a plain program is judged by its exit status and output; with the harness every output"
+    " element, the speed, shared memory and occupancy, and single launches are judged too"
 )
 """What a third-party program would gain from the harness."""
 _MOST_NAMED = 8

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from kernelrig.config import covering_array
-from kernelrig.config.selection import choose
+from kernelrig.config.selection import choose, require_tunables
 from kernelrig.errors import ConfigError
 from kernelrig.model import Kernel, Tunable, TunableSet
 from kernelrig.static import set_name
@@ -50,8 +50,7 @@ def select_sets(kernel: Kernel, arch: str, request: SweepRequest) -> tuple[Tunab
     With --set only the tunables that it names vary. The set of the defaults is always among them.
     """
     known = kernel.tunables.get(arch, {})
-    if not known:
-        raise ConfigError(f"{kernel.name} has no tunables for {arch}; see kernel/kernels.yaml")
+    require_tunables(kernel, arch)
     held = kernel.tuned(arch, BASE)
     given, fixed = _given(known, request.sets, "set"), _given(known, request.fixed, "fix")
     for name, values in fixed.items():

@@ -214,6 +214,20 @@ def test_a_race_across_warps_explains_the_same_one_within_a_warp() -> None:
     assert (second.rule, second.cause) == ("lanes-not-synchronised", 0)
 
 
+def test_a_read_that_only_some_schedules_find_unwritten_follows_from_the_race_of_its_line() -> None:
+    race = finding("race", 10, "tile", schedules=(0, 1), related=(WRITE,))
+    race = replace(race, source="kernel/k.cu:10 load")
+    early = replace(
+        finding("uninitialised", 10, "tile", time=1, schedules=(1,)), source=race.source
+    )
+    always = replace(early, sighting=replace(early.sighting, schedules=frozenset((0, 1))))
+    elsewhere = replace(early, source=LINE_30.file + ":30 f")
+    other_buffer = replace(early, objects=("partial",))
+    for effect, cause in ((early, 0), (always, None), (elsewhere, None), (other_buffer, None)):
+        first, second = grouped([race, effect])
+        assert (first.kind, second.kind, second.cause) == ("race", "uninitialised", cause)
+
+
 def test_a_wrong_element_is_explained_by_a_race_at_its_writers_line_only() -> None:
     race = finding("race", 50, "staging")
     same, other = finding("mismatch", 50, "C"), finding("mismatch", 60, "D")

@@ -28,8 +28,8 @@ ARCH = (
 @command(
     iterable=["also"],
     help={
-        "file": "a source as prog.cu, or an executable; what stands behind -- are its arguments",
-        "also": "another source of the program; words after the first are taken as such",
+        "file": "a source (prog.cu) or an executable; the program's own arguments go after --",
+        "also": "another source of the program; further words are taken as such",
         "arch": ARCH,
         "nvcc_flags": "more flags for nvcc, as one word: --nvcc-flags='-Iinclude -DN=64'",
         "schedules": "schedules of each launch; default: 4",
@@ -42,8 +42,9 @@ ARCH = (
         "max_steps": "end a launch when a wave of its CTAs took so many steps; default: 20 million",
         "accumulate": "fp32, or hardware: the published models of tensor cores",
         "engine": "native, numpy, or auto: native where it can be built",
-        "accepted": "file of reviewed findings, which fail nothing",
-        "accept": "write the errors of this run into that file, with this reason",
+        "accepted": "file of accepted findings: they fail nothing; default with --accept:"
+        " STEM.accepted.yaml",
+        "accept": "accept the errors of this run, for this reason, in the file of --accepted",
     },
 )
 def run(
@@ -90,8 +91,8 @@ def run(
 @command(
     iterable=["also"],
     help={
-        "file": "a source as prog.cu, or an executable; what stands behind -- are its arguments",
-        "also": "another source of the program; words after the first are taken as such",
+        "file": "a source (prog.cu) or an executable; the program's own arguments go after --",
+        "also": "another source of the program; further words are taken as such",
         "out": "the new folder; default: STEM-launches, here",
         "arch": ARCH,
         "nvcc_flags": "more flags for nvcc, as one word: --nvcc-flags='-Iinclude -DN=64'",

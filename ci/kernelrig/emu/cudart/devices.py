@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 
@@ -75,5 +76,19 @@ _DEVICES = {device.arch: device for device in (_B200, _H200)}
 def device_of(arch: str) -> Device:
     """Return the GPU of an arch. Raises ConfigError for one that has none here."""
     if arch not in _DEVICES:
-        raise ConfigError(f"no GPU of arch '{arch}' is emulated; known: {', '.join(_DEVICES)}")
+        raise ConfigError(
+            f"no GPU of arch '{arch}' is emulated; known: sm_100a (B200), sm_90a (H100, H200)",
+            _hint(arch),
+        )
     return _DEVICES[arch]
+
+
+def _hint(arch: str) -> str:
+    """Say which arch serves in place of one that has no GPU here, if one does."""
+    number = re.fullmatch(r"(?:sm_|compute_)?(\d+)[af]?", arch)
+    if number is None:
+        return ""
+    if (same := f"sm_{number[1]}a") in _DEVICES:
+        return f"pass --arch {same}"
+    older = int(number[1]) < min(int(known[3:-1]) for known in _DEVICES)
+    return "CUDA code for older GPUs runs on both: leave --arch out" if older else ""

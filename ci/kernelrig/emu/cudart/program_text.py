@@ -37,8 +37,7 @@ def report_text(
     if severities:
         lines.append(f"severities: {severities}")
     if ran.interrupted:
-        lines.append(f"{ran.interrupted}: the program was ended, and what it had not launched")
-        lines[-1] += " was not observed"
+        lines.append(f"{ran.interrupted}: launches that the program had not made yet are unchecked")
     lines += _not_established(ran)
     return _framed(program_verdict(ran, seen, name, device, schedules), lines, more)
 
@@ -90,7 +89,8 @@ def _not_established(ran: ProgramRun) -> list[str]:
     if others := len(ran.launches) - observed:
         verb = "was" if others == 1 else "were"
         count = counted(others, "launch")
-        lines.append(f"{count} {verb} not observed: run once, for what later ones read")
+        left = "it" if others == 1 else "them"
+        lines.append(f"{count} {verb} run once, unchecked: --kernel or --launch left {left} out")
     if parts := [launch for launch in ran.launches if launch.ctas]:
         first = parts[0]
         whole = first.grid[0] * first.grid[1] * first.grid[2]
@@ -100,17 +100,16 @@ def _not_established(ran: ProgramRun) -> list[str]:
             " own check may fail for it; the order of streams is judged of what was run"
         )
     if not observed:
-        lines.append(f"nothing was established of kernels: none was {_unlaunched(ran)}")
+        lines.append(_unlaunched(ran))
     return lines
 
 
 def _unlaunched(ran: ProgramRun) -> str:
-    """Say why no launch was observed, as far as it is known."""
+    """Say why no kernel was checked, as far as it is known."""
     if ran.launches:
         names = dict.fromkeys(launch.kernel for launch in ran.launches)
-        return f"observed; launched were {_listed([*names])}"
-    before = "launched" if not ran.exit_code else "launched before its end"
-    return f"{before} (what a program takes as arguments stands behind --)"
+        return f"no launch was selected; launched were {_listed([*names])}"
+    return "no kernel was launched; if the program needs arguments, pass them after `--`"
 
 
 def _listed(numbers: Sequence[object]) -> str:

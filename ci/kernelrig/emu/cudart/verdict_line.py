@@ -11,7 +11,6 @@ from kernelrig.emu.cudart.program_verdict import ERRORS, exit_code, note_line
 from kernelrig.emu.cudart.replay import Replay
 from kernelrig.emu.launch.verdict_word import counted, verdict_word
 from kernelrig.emu.machine.findings import Finding
-from kernelrig.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +58,9 @@ def program_verdict(ran: ProgramRun, seen: Counted, name: str, device: str, sche
         said.append("a launch did not reach its end")
     said.append(ran.interrupted or f"the program {_ending(ran.exit_code)}")
     if not observed and not seen.errors:
-        said[0] = "no launch was observed"
-    if code == ConfigError.exit_code:
-        said[0] += ", so that nothing was established"
+        said[0] = "no kernel was checked"
+    elif not seen.errors and ran.exit_code and not ran.interrupted:
+        said.reverse()  # what it failed by comes first
     return _line(code, seen, name, said, _emulated(device, observed, schedules))
 
 

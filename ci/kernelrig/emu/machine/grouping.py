@@ -20,6 +20,8 @@ Linking: `cause` is set only where one of these holds, so that an independent fa
   that saw it: the misuse explains it, but an overwritten mbarrier nothing that was seen before;
 - a deadlock that involves an mbarrier which was misused, or that shows in another schedule too;
 - a race seen from its other side: the same two source lines, the same buffer;
+- an uninitialised read on a line of a race about the same buffer, where some schedule that saw the
+  race did not see it: there the write came first;
 - a wrong element whose writer's line, or whose buffer, has a race or an uninitialised read;
 - tensor memory that is not freed where freeing it was wrong.
 
@@ -284,6 +286,17 @@ def _other_side(cause: Finding, effect: Finding) -> bool:
     )
 
 
+def _read_before_its_write(cause: Finding, effect: Finding) -> bool:
+    """In some schedules the unordered write came after the read, which found nothing written."""
+    if not (cause.kind == "race" and cause.severity == "error" and effect.kind == "uninitialised"):
+        return False
+    return (
+        effect.source in {cause.source, *map(_text, cause.related[:1])}
+        and bool(_bases(cause) & _bases(effect))
+        and effect.sighting.schedules < cause.sighting.schedules
+    )
+
+
 def _text(frame: Frame) -> str:
     return f"{frame.file}:{frame.line} {frame.function}".rstrip()
 
@@ -314,6 +327,7 @@ _LINKS: tuple[Explains, ...] = (
     _behind_a_misused_barrier,
     _deadlock,
     _other_side,
+    _read_before_its_write,
     _wrong_element,
     _not_freed,
 )

@@ -125,8 +125,9 @@ ORDER_RULES = (
         "8.8",
         "accesses of different clusters are ordered by release and acquire of gpu scope",
         "a smaller scope does not reach the other cluster",
-        "a release and an acquire of .gpu scope that reads it, between them: __threadfence() and an"
-        " atomic on both sides, grid.sync() of a cooperative launch, or two launches",
+        "atomics, as atomicAdd, where both update one element; else a release and an acquire of"
+        " .gpu scope that reads it, between them: __threadfence() and an atomic on both sides,"
+        " grid.sync() of a cooperative launch, or two launches",
     ),
     IsaRule(
         "flag-without-fence",

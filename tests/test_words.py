@@ -34,6 +34,14 @@ RETIRED = (
     (r"\btells so little\b", "not detectable in this time"),
     (r"\bis no case; known\b", "unknown case 'x'; known: ..."),
 )
+PUZZLING = (
+    (r"what nothing wrote", "uninitialised"),
+    (r"values that nothing wrote", "uninitialised values"),
+    (r"right by the text", "justified by PTX"),
+    (r"stands? behind --", "arguments go after --"),
+    (r"of anybody's", "any"),
+)
+"""Phrases that made readers of the pages stop: (pattern, what to say there)."""
 KEPT = (
     "tests/data/",  # captured output, and inputs of captures
     "tests/test_words.py",
@@ -76,6 +84,12 @@ def lines_with(pattern: str) -> list[str]:
 @pytest.mark.parametrize(("pattern", "term"), RETIRED, ids=[term for _, term in RETIRED])
 def test_a_retired_word_is_not_used(pattern: str, term: str) -> None:
     assert lines_with(pattern) == [], f"use: {term}"
+
+
+@pytest.mark.parametrize(("pattern", "term"), PUZZLING, ids=[term for _, term in PUZZLING])
+def test_pages_say_it_plainly(pattern: str, term: str) -> None:
+    found = [line for line in lines_with(pattern) if line.partition(":")[0].endswith(".md")]
+    assert found == [], f"say: {term}"
 
 
 def test_a_word_is_found_in_any_case_with_its_line() -> None:

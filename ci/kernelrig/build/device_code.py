@@ -57,8 +57,9 @@ def compile_device_code(root: Path, request: Request, tools: Toolchain, folder: 
             break
         if parts:
             say(
-                f"{request.source} has no kernel outside of #ifndef KERNELRIG_DEVICE_ONLY: the"
-                " whole source is compiled, which takes longer (instantiate a template outside)"
+                f"{request.source} has no kernel '{request.kernel.kernel_regex}' outside of #ifndef"
+                " KERNELRIG_DEVICE_ONLY: the whole source is compiled, which takes longer"
+                " (instantiate a template outside, or correct kernel_regex)"
             )
     depends = read_depends(headers.read_text(), request, "", tools, root)
     inputs = hash_inputs(root, depends.project)

@@ -236,7 +236,7 @@ def _launches(
         kept.parent.mkdir(parents=True, exist_ok=True)
         with (
             tempfile.TemporaryDirectory(dir=kept.parent, prefix=".part-") as place,
-            working(f"the host code of {wanted.name} is new: its launch is described anew"),
+            working(f"compiling the host code of {wanted.name}, which tells the launch parameters"),
         ):
             folder = Path(place)
             described = build.compile_described(root, wanted, {}, tools, folder)

@@ -220,7 +220,7 @@ def _launches(numbers: Sequence[int]) -> str:
 def _judge_launches(name: str, seen: SeenProgram, found: Sequence[Finding]) -> Verdict:
     """Judge whether every launch was observed to its end; each finding is a check of its own."""
     if not any(launch.observed for launch in seen.launches):
-        return broken("no launch was observed: nothing was established of its kernels")
+        return broken("no kernel was checked: no launch was observed")
     how = f"{_counted(seen)} in {seen.run.schedules} schedules each"
     if any(not f.accepted for f in found):
         return passed(f"{name}: {len(found)} findings in {how}")

@@ -77,6 +77,12 @@ USED = {
                             "@%p2 bra AGAIN; st.global.u32 [%rd1], %r4;", 24),
     "a store behind a branch": ("setp.ne.u32 %p2, %r3, 1; @%p2 bra OVER; "
                                 "st.global.u32 [%rd1], 4; OVER: ", 24),
+    "a sum out of which another is taken": ("add.u32 %r4, %r190, %r3; mul.lo.u32 %r5, %r3, 3; "
+                                            "sub.u32 %r5, %r4, %r5; st.global.u32 [%rd1], %r5;",
+                                            24),
+    "an exclusive sum, of one lane more": (
+        "shfl.sync.up.b32 %r5|%p2, %r3, 1, 0, -1; mov.u32 %r4, %r3; @%p2 add.u32 %r4, %r5, %r3; "
+        "sub.u32 %r4, %r4, %r3; setp.lt.u32 %p3, %r190, 10; @%p3 st.global.u32 [%rd1], %r4;", 1),
     "an atomic of shared memory": ("atom.shared.add.u32 %r4, [tile+1000], %r3;", 24),
     "a copy": ("st.shared.u32 [%r2+512], %r3; fence.proxy.async.shared::cta; bar.sync 0; "
                "setp.eq.u32 %p2, %r190, 0; "
@@ -120,6 +126,11 @@ UNUSED = {
     "@%p2 bra OVER; ld.global.u32 %r4, [%rd1]; OVER: @%p1 st.global.u32 [%rd1], %r4;",
     "what is computed behind the branch": "mov.u32 %r4, 0; setp.eq.u32 %p2, %r3, 0; "
     "@%p2 bra OVER; mov.u32 %r5, 2; OVER: mov.u32 %r5, 1; st.global.u32 [%rd1], %r5;",
+    "a sum out of which it is taken again": "add.u32 %r4, %r190, %r3; sub.u32 %r5, %r4, %r3; "
+    "st.global.u32 [%rd1], %r5;",
+    "an exclusive sum, the inclusive one less its own": "shfl.sync.up.b32 %r5|%p2, %r3, 1, 0, -1; "
+    "mov.u32 %r4, %r3; @%p2 add.u32 %r4, %r5, %r3; sub.u32 %r4, %r4, %r3; "
+    "setp.lt.u32 %p3, %r190, 9; @%p3 st.global.u32 [%rd1], %r4;",
     "predicates that others decide": "setp.eq.u32 %p2, %r3, 5; and.pred %p3, %p1, %p2; "
     "@%p3 st.global.u32 [%rd1], 1;",
 }

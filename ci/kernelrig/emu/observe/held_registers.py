@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kernelrig.emu.frontend.basic_blocks import LEAVES, read_by
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.program import Program
+from kernelrig.emu.observe.linear_values import LinearValues
 from kernelrig.emu.observe.value_origin import Held
 
 NOTHING, TOUCHING, EVERYTHING = range(3)
@@ -63,6 +64,7 @@ class HeldRegisters:
     def __init__(self, machine: Machine) -> None:
         self.of: dict[int, dict[int, Held]] = {}
         self._machine = machine
+        self._linear = LinearValues()
         self._warps: Counter[int] = Counter()  # by register, how many hold such a value in it
         self._total = self._branches = 0
         self._touches = Touches(machine.program)
@@ -91,7 +93,7 @@ class HeldRegisters:
         held = self.of.setdefault(warp, {})
         if register not in held:
             self._count(register, 1)
-        held[register] = value
+        held[register] = self._linear.named(value)
 
     def forget(self, warp: int, register: int, lanes: int) -> None:
         """Let some lanes of a register hold such a value no more."""

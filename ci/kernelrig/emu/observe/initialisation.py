@@ -15,9 +15,10 @@ from kernelrig.emu.machine.findings import Context, Wait
 from kernelrig.emu.machine.machine_state import Hooks, Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import Array, Mask, lane_bits
+from kernelrig.emu.observe.byte_flow import loaded
 from kernelrig.emu.observe.marks import all_marked
 from kernelrig.emu.observe.unwritten_values import UnwrittenValues
-from kernelrig.emu.observe.value_flow import bits_of, loaded
+from kernelrig.emu.observe.value_flow import bits_of
 from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
 
 _WRITTEN = 1

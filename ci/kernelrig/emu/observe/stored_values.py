@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.numerics.arrays import Array, Mask
+from kernelrig.emu.observe.byte_flow import stored_rows
 from kernelrig.emu.observe.origins import Origins
-from kernelrig.emu.observe.value_flow import bits_of, stored_rows
+from kernelrig.emu.observe.value_flow import bits_of
 from kernelrig.emu.observe.value_origin import Held, Origin, first_of
 from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
 from kernelrig.ptx import Instruction

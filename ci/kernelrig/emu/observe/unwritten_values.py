@@ -21,6 +21,7 @@ from kernelrig.emu.numerics.arrays import Array, Mask, narrowed
 from kernelrig.emu.observe.bit_flow import Flow
 from kernelrig.emu.observe.branch_region import computing_region, written_in
 from kernelrig.emu.observe.held_registers import HeldRegisters
+from kernelrig.emu.observe.linear_values import merged
 from kernelrig.emu.observe.origins import Origins
 from kernelrig.emu.observe.product_values import ProductValues
 from kernelrig.emu.observe.stored_values import Stored, StoredValues
@@ -175,7 +176,8 @@ class UnwrittenValues:
                     part |= before.part
                     decided = decided and before.decided
                     known = first_of((known, before.origin))
-                self.registers.put(warp, register, Held(bits | left, known, part, decided))
+                sums = None if by_guard else merged(bits, value, left, before)
+                self.registers.put(warp, register, Held(bits | left, known, part, decided, sums))
             else:
                 self.registers.forget(warp, register, lanes)
 

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kernelrig.emu.machine.findings import Context
 
 REGISTER = "register-not-written"
@@ -49,13 +52,15 @@ MOST_BESIDE = 2
 class Held(NamedTuple):
     """The lanes (bits) of a register that hold such a value, where it comes from, and its bits.
 
-    `decided`: the value is one that the program computed, and such a one said which.
+    `decided`: the value is one that the program computed, and such a one said which. `sums` is
+    what the lanes hold beside what was written, where it has a name (`linear_values`).
     """
 
     lanes: int
     origin: Origin
     part: int = WHOLE
     decided: bool = False
+    sums: NDArray[np.uint64] | None = None
 
 
 def first_of(origins: Iterable[Origin]) -> Origin:

@@ -16,13 +16,16 @@ def one_thread() -> AbstractContextManager[object]:
     Our products are too small to share among threads: those would wait for one another longer than
     they compute; where other processes run, as long as a whole turn of the system's.
     """
-    limited: AbstractContextManager[object] = _libraries().limit(limits=1)
+    limited: AbstractContextManager[object] = libraries().limit(limits=1)
     return limited
 
 
 @cache
-def _libraries() -> ThreadpoolController:
-    """Return what sets the threads of the libraries that are loaded; to find them takes 2 ms."""
+def libraries() -> ThreadpoolController:
+    """Return what sets the threads of the libraries that are loaded; to find them takes 10 ms.
+
+    Who forks a process for each of many small products finds them once, before.
+    """
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -104,6 +104,11 @@ class LaunchMessage:
     params: bytes
     beside: bool = False
 
+    @property
+    def kind(self) -> tuple[int, Triple]:
+        """What launches of about the same length have in common: the kernel and the grid."""
+        return self.function, self.grid
+
 
 @dataclass(frozen=True, slots=True)
 class NoteMessage:

@@ -37,6 +37,8 @@ SUCCESS, LAUNCH_TIMEOUT, LAUNCH_FAILURE = 0, 702, 719
 ILLEGAL_ADDRESS, ASSERTION, MISALIGNED = 700, 710, 716
 _GLOBAL = "of global memory of which"
 _NOT_RUN = "a CTA that was not run (--ctas, --clusters) may be the one to write it"
+SHORT = 1 << 15
+"""Warp-instructions of all schedules of a launch: to fork a process takes longer than these."""
 _FATAL = (HOST_MEMORY, NULL_POINTER, NO_WINDOW)
 """Objects of accesses that no GPU survives; those just behind an allocation it usually does."""
 
@@ -64,6 +66,12 @@ class HowToRun:
         """Whether a launch is one of those that were asked for."""
         named = not self.kernel or re.search(self.kernel, name) is not None
         return named and (not self.launches or number in self.launches)
+
+    def after(self, instructions: int | None) -> HowToRun:
+        """Return how to run a launch of whose kernel and grid one had so many warp-instructions,
+        None for the first: schedules of a short one run in one process, one after the other.
+        """
+        return self if instructions is None or instructions >= SHORT else replace(self, jobs=1)
 
     def part_of(self, geometry: Geometry) -> int:
         """Return how many CTAs of a grid are run, 0 for all: a cooperative one waits for all."""

@@ -179,6 +179,7 @@ class _Session:
         self.dropped = 0
         self.unread: list[Note] = []
         self._before: LoadedFunction | None = None  # of the launch before
+        self._lengths: dict[object, int] = {}
 
     def serve(self, connection: socket.socket) -> None:
         """Answer requests until the program closes its end."""
@@ -297,8 +298,7 @@ class _Session:
         return (SUCCESS if made else _MEMORY_ALLOCATION), b""
 
     def _unmap(self, body: bytes) -> tuple[int, bytes]:
-        known = self._memory.unmap(*messages.read_range(body))
-        return (SUCCESS if known else _INVALID_VALUE), b""
+        return (SUCCESS if self._memory.unmap(*messages.read_range(body)) else _INVALID_VALUE), b""
 
     def _launch(self, body: bytes) -> tuple[int, bytes]:
         asked = messages.read_launch(body)
@@ -311,17 +311,17 @@ class _Session:
         self._before = function
         accessed = Accessed() if ORDER_OBSERVER in self._how.observe else None
         ran = run_launch(
-            number, place, function, asked, self._memory, self._how, self._say, self._witness,
+            number, place, function, asked, self._memory,
+            self._how.after(self._lengths.get(asked.kind)), self._say, self._witness,
             incomplete=any(launch.ctas for launch in self.launches), accessed=accessed,
         )  # fmt: skip
         self.launches.append(ran)
+        self._lengths[asked.kind] = ran.instructions
         if accessed and not accessed.whole:
             text = f"of what launch {number}, {ran.kernel}, accessed the order was judged in part:"
             self._keep(Note(Noted.ORDER_NOT_JUDGED, 0, f"{text} it lies too scattered", place))
         if ran.wall_s >= LONG_LAUNCH_S:
-            self._say(
-                f"launch {number}, {ran.kernel}: {ran.wall_s:.0f} s, of all schedules together"
-            )
+            self._say(f"launch {number}, {ran.kernel}: {ran.wall_s:.0f} s in all its schedules")
         ranges = self._memory.of_program(accessed.ranges) if accessed else NO_RANGES
         return ran.error, messages.pack_launched(number, ranges, ran.printed, ran.complained)
 

@@ -33,6 +33,7 @@ from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError
 from kernelrig.proc.workers import Died, raised_at
+from kernelrig.reference.one_thread import libraries
 
 ALL_OBSERVERS = ("memory", "races", "init", "sync")
 LARGE_BYTES = 1 << 28
@@ -130,6 +131,7 @@ def emulate(
     large = len(loaded.kernel.memory) >= LARGE_BYTES
     if any(schedule.engine == NATIVE for schedule in schedules):  # once, for all processes
         encoded(loaded.kernel.program)
+    libraries()
 
     def hopeless(ended: Mapping[int, _One | Loss]) -> bool:
         lost = sum(isinstance(one, Loss) for one in ended.values())

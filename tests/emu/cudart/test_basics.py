@@ -204,6 +204,18 @@ def test_what_was_found_before_an_interrupt_is_reported(
         run("echo")  # nothing was launched: there is nothing to report
 
 
+def test_an_interrupt_names_the_launch_that_was_emulated(
+    run: partial[Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise Interrupted("interrupted by the user")
+
+    monkeypatch.setattr("kernelrig.emu.cudart.program_launch.emulate", interrupted)
+    said = r"while launch 1 \(.*basics\.cu:\d+: spin\) was emulated; .* `--max-steps 1000000`"
+    with pytest.raises(Interrupted, match=said):
+        run("hang")
+
+
 def test_a_forked_child_has_no_device(run: partial[Ran]) -> None:
     ran = run("fork")
     assert (ran.run.exit_code, ran.run.notes) == (0, ())

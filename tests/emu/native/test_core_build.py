@@ -327,7 +327,7 @@ def test_what_is_compiled_is_announced_and_the_engine_is_told(
     engine = choose_engine("auto", said.append)
     why = "no native engine: g++ failed with exit code 1: error: disk on fire"
     assert (engine.name, engine.why) == ("numpy", why)
-    assert said == ["compiling the native core of the emulator with g++: once, up to a minute"]
+    assert said == ["compiling the native core of the emulator with g++: once, about 3 CPU minutes"]
 
 
 @pytest.mark.long

@@ -31,7 +31,7 @@ def library_folder(headers: Path, say: Callable[[str], None]) -> Path:
     """
     variant = _variant(headers)
     if built(sources=SOURCES, variant=variant) is None:
-        say("compiling the CUDA runtime of emulated programs with g++: once, up to a minute")
+        say("compiling the CUDA runtime of emulated programs with g++: once, under a CPU minute")
     library = build(variant, sources=SOURCES)
     folder = library.with_name(f"{library.stem}.names")
     if all((folder / name).is_file() for name in NAMES):

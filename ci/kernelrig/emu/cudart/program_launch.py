@@ -29,7 +29,7 @@ from kernelrig.emu.machine.instruction_table import Unsupported
 from kernelrig.emu.machine.machine_state import Geometry, Machine
 from kernelrig.emu.native.core_observer import each_of
 from kernelrig.emu.observe.global_accesses import NO_RANGES, GlobalAccesses, Ranges, joined
-from kernelrig.errors import ConfigError
+from kernelrig.errors import ConfigError, Interrupted
 
 MOST_RANGES = 1 << 18
 """Of what a launch accessed: the order of the rest is not judged."""
@@ -197,16 +197,23 @@ def run_launch(
     first = replace(how.first, ctas=ctas)
     if asked.cooperative:
         first = replace(first, resident_ctas=geometry.ctas)
-    outcome = emulate(
-        Loaded(entry, Path(), kernel),
-        schedules_of(first, how.schedules if observed else 1),
-        how.observe if observed else (),
-        jobs=how.jobs,
-        watch=Watch(say),
-        keep=partial(_left, accessed=witness is not None),
-        also=() if accessed is None else (GlobalAccesses,),
-        severities=how.severities,
-    )
+    try:
+        outcome = emulate(
+            Loaded(entry, Path(), kernel),
+            schedules_of(first, how.schedules if observed else 1),
+            how.observe if observed else (),
+            jobs=how.jobs,
+            watch=Watch(say),
+            keep=partial(_left, accessed=witness is not None),
+            also=() if accessed is None else (GlobalAccesses,),
+            severities=how.severities,
+        )
+    except Interrupted as e:
+        at = f"{place}: " if place else ""
+        raise Interrupted(
+            f"{e} while launch {number} ({at}{function.name}) was emulated; if the kernel hangs,"
+            " `--max-steps 1000000` ends it early and names the line"
+        ) from e
     findings = outcome.findings
     if (incomplete or ctas) and not how.severities.strict:
         findings = excused(findings)

@@ -35,7 +35,7 @@ def choose_engine(asked: str, say: Callable[[str], None]) -> Engine:
         return Engine(NUMPY)
     try:
         if shipped() is None and built() is None and shutil.which("g++"):
-            say("compiling the native core of the emulator with g++: once, up to a minute")
+            say("compiling the native core of the emulator with g++: once, about 3 CPU minutes")
         library()
     except NotBuilt as e:
         if asked == NATIVE:

@@ -26,8 +26,8 @@ PROGRAM = {
     },
     "LaunchFinding": {"severity": "error or warning.", "finding": "The finding."},
     "HostNote": {
-        "kind": "failed-call, unwritten-copy, tensor-map, refused-launch, not-awaited; errors:"
-        " host-access, overlooked-launch, stream-race.",
+        "kind": "failed-call, unwritten-copy, tensor-map, refused-launch, refused-copy,"
+        " not-awaited; errors: host-access, overlooked-launch, overlooked-copy, stream-race.",
         "place": "Line of the host code; empty where it is not known.",
         "text": "The note in one sentence.",
     },

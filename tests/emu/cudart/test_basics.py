@@ -109,6 +109,14 @@ def test_a_refused_launch_whose_error_nobody_reads_fails_the_run(run: partial[Ra
     assert "error: " + note.place in report_text(ran, "prog", "NVIDIA B200", 1)
 
 
+def test_a_refused_copy_whose_error_nobody_reads_fails_the_run(run: partial[Ran]) -> None:
+    ran, asked = run("refused-copy").run, run("refused-copy", "asked").run
+    assert (ran.exit_code, ran.notes[-1].place) == (0, at("cudaMemcpy(h, d, sizeof h"))
+    assert exit_code(ran) == 1
+    assert "error: " + ran.notes[-1].place in report_text(ran, "prog", "NVIDIA B200", 1)
+    assert [note.kind for note in asked.notes] == [Noted.REFUSED_COPY]
+
+
 @pytest.mark.parametrize(
     ("number", "said"),
     [
@@ -159,16 +167,10 @@ def test_registered_host_memory_is_shared_with_kernels(run: partial[Ran]) -> Non
 
 def test_a_copy_of_what_nothing_wrote_is_noted(run: partial[Ran]) -> None:
     ran = run("unwritten")
-    assert ran.run.notes == (
-        Note(
-            Noted.UNWRITTEN_COPY,
-            0,
-            "cudaMemcpy",
-            at("return cudaMemcpy(h, d, 128"),
-            "made",
-            offset=64,
-            size=64,
-        ),
+    assert ran.printed == "16 of 32 are 0\n"  # what nothing wrote is not 0
+    assert ran.run.notes == tuple(
+        Note(Noted.UNWRITTEN_COPY, 0, "cudaMemcpy", at(call), "made", offset=64, size=64)
+        for call in ("  cudaMemcpy(h, d, 128", "return cudaMemcpyAsync(pinned")
     )
 
 
@@ -181,6 +183,15 @@ def test_the_host_cannot_touch_device_memory(run: partial[Ran]) -> None:
     ran = run("touch")
     assert ran.run.exit_code == -signal.SIGSEGV
     assert ran.run.notes == (Note(Noted.HOST_ACCESS, 0, "", "", "made"),)
+    handled = run("touch", "handled").run
+    assert (handled.exit_code, handled.notes) == (0, ran.run.notes)
+
+
+def test_a_grid_that_is_synchronised_without_a_cooperative_launch_is_told_so(
+    run: partial[Ran],
+) -> None:
+    (finding,) = run("alone").findings
+    assert "launch it by cudaLaunchCooperativeKernel" in finding.message
 
 
 def test_a_kernel_that_never_ends_is_an_error_of_every_later_call(run: partial[Ran]) -> None:

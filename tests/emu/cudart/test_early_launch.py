@@ -23,6 +23,10 @@ def test_a_kernel_that_may_begin_early_waits_for_the_one_before(
 ) -> None:
     ran = run_compiled("early_launch", cuda_toolchain, waits, triggers, apart, schedules=1)
     assert (ran.run.exit_code, ran.findings) == (0, [])
+    races = [note for note in ran.run.notes if note.kind is Noted.STREAM_RACE]
+    assert len(races) == noted
+    for race in races:
+        assert "reads a + 0x0 (128 bytes), which launch 1" in race.text
     found = [note for note in ran.run.notes if note.kind is Noted.NOT_AWAITED]
     assert len(found) == noted
     for note in found:

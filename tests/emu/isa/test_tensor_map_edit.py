@@ -66,6 +66,15 @@ def test_a_map_that_the_kernel_makes_is_one(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_a_map_that_was_edited_is_acquired_before_a_copy_uses_it(engine: str) -> None:
+    acquire = "fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;"
+    (finding,) = run(BODY.replace(acquire, ""), engine).findings
+    assert (finding.kind, finding.rule) == ("proxy-fence", "tensor-map-not-acquired")
+    other = acquire.replace("%rd1", "%rd10")  # of another map
+    assert run(BODY.replace(acquire, other), engine).findings != ()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_stride_of_the_fastest_dimension_is_not_read(engine: str) -> None:
     """The driver takes no 0 there (an H100's, 580.159.04); here it is not asked."""
     stride = "element_stride.shared::cta.b1024.b32 [draft], 0, "

@@ -67,7 +67,10 @@ def _recording(name: str) -> Callable[..., None]:
     def event(self: Recorder, *arguments: Any, **named: Any) -> None:  # noqa: ANN401
         first = arguments[0]
         shape = (first.size, LANES) if isinstance(first, WarpBatch) else None
-        said = [_plain(a, shape) for a in (*arguments, *named.values())]
+        given = (*arguments, *named.values())
+        values = [v for a in given if isinstance(a, tuple) for v in a if isinstance(v, np.ndarray)]
+        others = [a for a in given if not isinstance(a, tuple)] if values else given
+        said = [_plain(a, shape) for a in (*others, *values)]
         if shape and said[1] is None:
             said[1] = first.mask_of(None)
         arrays = [a for a in said if isinstance(a, np.ndarray)]

@@ -55,7 +55,9 @@ def found(body: str, threads: int = 32) -> list[tuple[str, str, str]]:
         text, {"out": np.zeros(64, np.uint32)}, Geometry((1, 1, 1), (threads, 1, 1))
     )
     one, _ = run_both(kernel, Schedule(0), (OBSERVERS["races"],), recorded=False)
-    return sorted((f.rule, f.severity, f.message) for f in one.findings)
+    # Lanes that store sums of their own to one place have a rule of their own (test_same_values).
+    found = [f for f in one.findings if f.rule != "lanes-store-to-one-place"]
+    return sorted((f.rule, f.severity, f.message) for f in found)
 
 
 def reduced(last: str, mask: str = "-1", guard: str = "@!%p0") -> list[tuple[str, str, str]]:

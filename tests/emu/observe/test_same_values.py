@@ -73,3 +73,32 @@ def test_who_is_behind_one_of_the_writes_alone_races_with_the_other(store: str) 
 def test_a_flag_that_others_read_meanwhile_is_an_error() -> None:
     body = "ld.global.u32 %r1, [%rd0]; st.global.u32 [%rd0], 1;"
     assert ("grid-not-synchronised", "error") in rules(body)
+
+
+LANES_APART = [("lanes-store-to-one-place", "error")]
+
+
+@pytest.mark.parametrize(
+    ("value", "index", "found"),
+    [
+        ("mov.u32 %r1, %tid.x;", 15, True),  # two lanes a place
+        ("mov.u32 %r1, %tid.x;", 31, False),
+        ("mov.u32 %r1, %laneid; shr.u32 %r1, %r1, 5;", 15, False),  # all of them store 0
+    ],
+)
+@pytest.mark.parametrize("space", ["global", "shared"])
+@pytest.mark.parametrize("sem", ["", ".volatile"])
+def test_lanes_that_store_unlike_values_to_one_place_are_an_error(
+    value: str, index: int, found: bool, space: str, sem: str
+) -> None:
+    body = f"{value} mov.u32 %r2, %tid.x; and.b32 %r2, %r2, {index}; shl.b32 %r2, %r2, 2;"
+    if space == "shared":
+        body += f"mov.u32 %r3, held; add.u32 %r3, %r3, %r2; st{sem}.shared.u32 [%r3], %r1;"
+    else:
+        body += f"cvt.u64.u32 %rd1, %r2; add.u64 %rd1, %rd0, %rd1; st{sem}.global.u32 [%rd1], %r1;"
+    shared = ".shared .align 4 .b8 held[128];\n"
+    text = kernel_text(f"{shared}ld.param.u64 %rd0, [out];\n{body}", ["out"], "sm_90")
+    kernel = bound_text(text, {"out": np.zeros(32, np.uint32)}, Geometry((1, 1, 1), (32, 1, 1)))
+    one, _ = run_both(kernel, Schedule(0), (OBSERVERS["races"],), recorded=False)
+    wanted = LANES_APART if found and not sem else []
+    assert sorted({(f.rule, f.severity) for f in one.findings}) == wanted

@@ -211,6 +211,15 @@ def test_a_matrix_that_is_stored_and_loaded_again_is_the_same(trans: str, engine
     assert (found.severity, found.lanes) == ("error", 0xFFF00000)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_end_of_a_matrix_row_is_no_padding(engine: str) -> None:
+    some = "@!%p2 st.shared.v2.b32 [%r9], {%r190, %r190}; @!%p2 st.shared.b32 [%r9+8], %r190;"
+    body = MATRIX.replace("{trans}", "").replace("{{", "{").replace("}}", "}")
+    body = body.replace("bar.sync 0;", f"setp.lt.u32 %p3, %r190, 8; {some} bar.sync 0;")
+    (found,) = of(f"{body} st.global.u32 [%rd1], %r4;", engine)
+    assert (found.rule, found.lanes) == ("uninitialised-shared-read", 0x88800000)
+
+
 PRODUCT = """
     mov.b32 %r10, 0; mov.b32 %r11, 0; mov.b32 %r12, 0; mov.b32 %r13, 0;
     mov.b32 %r14, 0; mov.b32 %r15, 0;

@@ -12,8 +12,11 @@ from kernelrig.model.frame import COMPILED_UNDER
 from kernelrig.proc import run_process
 
 _MAX_SOURCE_BYTES = 16 << 20
-_HEADERS = re.compile(r"/.*/(?:(?:cub|thrust|cuda|crt|cooperative_groups)/.+|cuda_\w+\.hp*)")
-"""CUDA's own, by their absolute paths: those of a program's folder are relative to it."""
+_HEADERS = re.compile(
+    r"/.*/(?:(?:cub|thrust|cuda|crt|cooperative_groups)/.+|cuda_\w+\.hp*|tmpxft_.+\.cudafe1\..+)"
+)
+"""CUDA's own, and what nvcc makes of templates, by their absolute paths: those of a program's
+folder are relative to it."""
 _POINTER = re.compile(
     r"(?:cuda|cu)(?:Malloc|MemAlloc|HostAlloc|(?:Mem)?HostRegister|StreamCreate)\w*\s*(?:<[^<>()]*>)?\s*\(\s*"
     r"(?:\(\s*void\s*\*\s*\*\s*\)|reinterpret_cast\s*<[^<>]*>\s*\(|\(CUdeviceptr\s*\*\))?\s*"

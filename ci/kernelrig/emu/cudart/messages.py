@@ -68,6 +68,8 @@ class Noted(IntEnum):
     NOT_AWAITED = 10
     STREAM_RACE = 11
     STREAM_ORDER = 12
+    REFUSED_COPY = 13
+    OVERLOOKED_COPY = 14
 
 
 class What(IntEnum):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from kernelrig.emu.cudart import messages
+from kernelrig.emu.cudart.byte_text import shown_bytes
 from kernelrig.emu.cudart.device_memory import MAX_SPAN, DeviceMemory, Kind
 from kernelrig.emu.cudart.devices import Device
 from kernelrig.emu.cudart.fat_binary import choose_ptx
@@ -133,18 +134,10 @@ def run_program(
     return ProgramRun(
         code,
         tuple(session.launches),
-        (*session.notes, *session.overlooked, *forked),
+        (*session.notes, *session.overlooked(code), *forked),
         session.dropped,
         interrupted,
     )
-
-
-def _shown_bytes(count: int) -> str:
-    """`4 bytes`, or `11.8 GiB` from a MiB on."""
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
-        if count >= unit:
-            return f"{count / unit:.1f} {name}"
-    return f"{count} bytes"
 
 
 def _unknown(_: bytes) -> tuple[int, bytes]:
@@ -177,7 +170,8 @@ class _Session:
         self.launches: list[LaunchRun] = []
         self.notes: list[Note] = []
         self.dropped = 0
-        self.unread: list[Note] = []
+        self.unread: list[Note] = []  # refused launches
+        self.unread_copy: Note | None = None
         self._before: LoadedFunction | None = None  # of the launch before
         self._lengths: dict[object, int] = {}
 
@@ -266,8 +260,8 @@ class _Session:
         if made is None:
             most, used = self._memory.capacity, self._memory.used
             self._say(
-                f"the program asks for {_shown_bytes(size)} of device memory: of"
-                f" {_shown_bytes(most)}, half of this machine's memory, {_shown_bytes(used)} are in"
+                f"the program asks for {shown_bytes(size)} of device memory: of"
+                f" {shown_bytes(most)}, half of this machine's memory, {shown_bytes(used)} are in"
                 " use; it is told that there is no more (run it with a smaller size)"
             )
             return _MEMORY_ALLOCATION, b""
@@ -356,10 +350,14 @@ class _Session:
                 name, _, why = said.text.partition(" ")
                 said = replace(said, text=f"the launch of {short_name(name)} {why}")
                 self.unread.append(self._described(said))
+            case Noted.REFUSED_COPY:
+                self._keep(self._described(said))
+                self.unread_copy = self.unread_copy or self._described(said)
             case Noted.ERROR_READ:
                 for note in self.unread:
                     self._keep(note)
                 self.unread.clear()
+                self.unread_copy = None
             case _:
                 self._keep(self._described(said))
         return SUCCESS, b""
@@ -380,10 +378,12 @@ class _Session:
         offset = said.address - found.address
         return Note(said.kind, said.code, said.text, place, found.name, offset, said.size)
 
-    @property
-    def overlooked(self) -> list[Note]:
-        """Launches that were refused with an error that the program never read."""
-        return [replace(note, kind=Noted.OVERLOOKED_LAUNCH) for note in self.unread]
+    def overlooked(self, exit_code: int) -> list[Note]:
+        """Return refused launches whose error the program never read, and the first such copy."""
+        found = [replace(note, kind=Noted.OVERLOOKED_LAUNCH) for note in self.unread]
+        if self.unread_copy and not exit_code:
+            found.append(replace(self.unread_copy, kind=Noted.OVERLOOKED_COPY))
+        return found
 
     def _tensor_map(self, body: bytes) -> tuple[int, bytes]:
         asked = messages.read_tensor_map(body)

@@ -12,7 +12,13 @@ from kernelrig.errors import ConfigError, IncompleteError
 
 SCHEMA = 1
 """Of its file."""
-ERRORS = (Noted.HOST_ACCESS, Noted.OVERLOOKED_LAUNCH, Noted.FORKED, Noted.STREAM_RACE)
+ERRORS = (
+    Noted.HOST_ACCESS,
+    Noted.OVERLOOKED_LAUNCH,
+    Noted.OVERLOOKED_COPY,
+    Noted.FORKED,
+    Noted.STREAM_RACE,
+)
 """What of the host code is an error of the run; the rest are warnings."""
 
 
@@ -103,7 +109,7 @@ def note_line(note: Note) -> str:
     """Return a note as one line, from its severity on."""
     at, where = located(note.place), f"{note.allocation} + {note.offset:#x}"
     match note.kind:
-        case Noted.FAILED_CALL | Noted.REFUSED_LAUNCH:
+        case Noted.FAILED_CALL | Noted.REFUSED_LAUNCH | Noted.REFUSED_COPY:
             return f"warning: {at}{note.text} ({note.code})"
         case Noted.UNWRITTEN_COPY:
             return (
@@ -114,6 +120,11 @@ def note_line(note: Note) -> str:
             return (
                 f"error: {at}{note.text} ({note.code}): nothing ran, and the program never read the"
                 " error; read cudaGetLastError after each launch"
+            )
+        case Noted.OVERLOOKED_COPY:
+            return (
+                f"error: {at}{note.text} ({note.code}): no byte was copied or filled, and the"
+                " program never read the error; look at what the call returns"
             )
         case Noted.HOST_ACCESS:
             return (

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernelrig.emu.machine.bulk_copy import Bytes, Issuer
+from kernelrig.emu.machine.edited_maps import EditedMaps
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import GLOBAL_BASE
 from kernelrig.emu.numerics.arrays import UNSIGNED, Array
@@ -98,6 +99,10 @@ def box_of(
     if at is None:
         return None
     memory = issuer.machine.memory.global_
+    slot = int(issuer.machine.slot_of[issuer.batch.warps[issuer.row]])
+    if issuer.machine.part(EditedMaps).is_behind(at, slot):
+        text = "no thread of this CTA has acquired the tensor map since it was edited"
+        issuer.report("proxy-fence", text, at, "tensor-map-not-acquired")
     map_ = _decoded(issuer, memory.bytes[at : at + IMAGE_BYTES].tobytes(), at)
     if map_ is None or not _fits(issuer, map_, len(coordinates), is_im2col=offsets is not None):
         return None

@@ -20,7 +20,7 @@ from kernelrig.emu.machine.recursion_stack import STACK_BYTES, STACK_OVERFLOW
 from kernelrig.emu.machine.register_pool import RegisterPool
 from kernelrig.emu.machine.thread_memory import MemorySemantics, reader, store
 from kernelrig.emu.numerics.arrays import I64, LANES, U32, Array, Mask
-from kernelrig.ptx import Arguments, Instruction, Integer, Operand, Symbol
+from kernelrig.ptx import Arguments, Instruction, Integer, Operand, Special, Symbol
 
 _ASSERTS = frozenset({"__assert_fail", "__assertfail"})
 _PRINTF = "vprintf"
@@ -38,11 +38,21 @@ _IN_PARAM = MemorySemantics("param")
 
 def _trap(instruction: Instruction) -> Step:
     def run(batch: WarpBatch, mask: Mask) -> None:
-        batch.report("barrier-misuse", "trap: the kernel stopped itself here", mask)
+        text = "trap: the kernel stopped itself here"
+        if not batch.machine.geometry.grid_workspace and _syncs_grids(batch):
+            text += ", as grid.sync() does in a launch that is not cooperative: launch it by"
+            text += " cudaLaunchCooperativeKernel, or with cudaLaunchAttributeCooperative"
+        batch.report("barrier-misuse", text, mask)
         batch.machine.output.stopped_by = "trap"
         batch.machine.stopped = True
 
     return Step(run, effect=True, stop=True)
+
+
+def _syncs_grids(batch: WarpBatch) -> bool:
+    """Say whether the kernel asks for what cooperative_groups synchronises grids by."""
+    asked = (o for i in batch.machine.program.function.instructions for o in i.operands)
+    return any(isinstance(o, Special) and o.name == "envreg2" for o in asked)
 
 
 def _breakpoint(instruction: Instruction) -> Step:

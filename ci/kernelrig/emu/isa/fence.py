@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from kernelrig.emu.isa._forms import chosen, expect
+from kernelrig.emu.machine.edited_maps import EditedMaps
 from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
+from kernelrig.emu.machine.lane_groups import value_at
 from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.state_spaces import GLOBAL_BASE
 from kernelrig.emu.machine.thread_memory import SCOPES, SEMANTICS
-from kernelrig.emu.numerics.arrays import I64, Mask
+from kernelrig.emu.numerics.arrays import I64, Array, Mask
 from kernelrig.ptx import Instruction
 
 _MEMBAR_SCOPES = {"cta": "cta", "gl": "gpu", "sys": "sys"}
@@ -89,14 +92,19 @@ def _one_way_proxy(i: Instruction) -> Step:
 
 
 def _tensor_map_proxy(i: Instruction) -> Step:
-    """Maps are read as memory is here: what is left is the acquire or release."""
+    """An acquire or release; copies of the CTA may use the map that is acquired."""
     sem = chosen(i, "acquire release")
     operands = expect(i, 2) if sem == "acquire" else expect(i, 0)
     scope = chosen(i, "cta cluster gpu sys")
 
-    def run(batch: WarpBatch, mask: Mask, *_: object) -> None:
-        if batch.machine.hooks:
-            batch.machine.hooks.fenced(batch, mask, sem, scope)
+    def run(batch: WarpBatch, mask: Mask, *address: Array) -> None:
+        machine = batch.machine
+        if machine.hooks:
+            machine.hooks.fenced(batch, mask, sem, scope)
+        for number, lane in batch.threads(mask) if address else ():
+            flat = value_at(address[0], number, lane) - GLOBAL_BASE
+            slot = int(machine.slot_of[batch.warps[number]])
+            machine.part(EditedMaps).acquired(flat, {slot})
 
     return Step(run, ((operands[0], I64),) if operands else (), effect=True, stop=True)
 

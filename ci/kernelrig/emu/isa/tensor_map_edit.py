@@ -11,6 +11,7 @@ import numpy as np
 from kernelrig.emu.isa._address_operands import bracketed
 from kernelrig.emu.isa._forms import chosen, expect, read
 from kernelrig.emu.machine.bulk_copy import Issuer, issuers
+from kernelrig.emu.machine.edited_maps import EditedMaps
 from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.state_spaces import Arena
@@ -52,6 +53,8 @@ def _replace(i: Instruction) -> Step:
                 continue
             image[:] = np.frombuffer(made, np.uint8)
             arena.written[flat : flat + IMAGE_BYTES] = 1
+            if arena is batch.machine.memory.global_:
+                batch.machine.part(EditedMaps).edited(flat)
 
     reads = (bracketed(i, address), read(value, U64 if field in _WIDE else U32))
     return Step(run, reads, effect=True)
@@ -92,6 +95,7 @@ def _copy(i: Instruction) -> Step:
             (arena, at), (into, flat) = old, new
             into.bytes[flat : flat + IMAGE_BYTES] = arena.bytes[at : at + IMAGE_BYTES]
             into.written[flat : flat + IMAGE_BYTES] = 1
+            batch.machine.part(EditedMaps).edited(flat)
 
     reads = (bracketed(i, to), bracketed(i, source))
     return Step(run, reads, effect=True, stop=True, collective="warp")

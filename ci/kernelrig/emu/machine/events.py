@@ -47,6 +47,11 @@ class Events(Generic[BatchT, MachineT]):
     ) -> None:
         """Threads are about to read or write memory through the generic proxy."""
 
+    def stored(
+        self, batch: BatchT, mask: Mask, space: str, index: Array, values: tuple[Array, ...]
+    ) -> None:
+        """Threads are about to store `values`, side by side, by a weak store: after `accessed`."""
+
     def in_turn(self, batch: BatchT, mask: Mask, turns: list[int] | None, observed: bool) -> None:
         """An atomic of these threads, called before `accessed`.
 

@@ -238,7 +238,7 @@ class Machine:
     def part(self, kind: Callable[[Machine], Part]) -> Part:
         """Return the machine's one `kind(machine)`: state of a family, made on first use.
 
-        A part may have `finish()`, called when all warps have exited (leaks are found there).
+        It may have `finish()`, called when all warps have exited (leaks are found there).
         """
         if kind not in self._parts:
             self._parts[kind] = kind(self)
@@ -248,6 +248,8 @@ class Machine:
     def follow_values(self, how: int, holding: NDArray[np.uint64] | None = None) -> None:
         """Have `values` told of instructions, unless `how` is 0 (`observe.held_registers`)."""
         self.program.codegen.following[:] = [True] * bool(how)
+
+    def watch_map(self, flat: int) -> None: ...  # a kernel edits the tensor map there
 
     @property
     def components(self) -> Iterable[Any]:
@@ -285,8 +287,7 @@ class Machine:
     ) -> None:
         """Report a finding at instruction `at`; `warps` are all that it concerns, by default one.
 
-        Findings of one kind and PTX line that have one `same` are counted as one; None is the
-        message.
+        Findings of one kind and PTX line with one `same` (None: the message) are counted as one.
         """
         self.findings.report(
             kind,

@@ -125,6 +125,8 @@ def store(
         machine = batch.machine
         if machine.hooks:
             machine.hooks.accessed(batch, lanes, space, flat, size, True, False, how.sem, how.scope)
+            if how.sem == "weak" and space != "local":
+                machine.hooks.stored(batch, lanes, space, flat, values)
         machine.memory.arena(space).scatter(flat, values, lanes)
 
 

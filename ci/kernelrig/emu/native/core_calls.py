@@ -161,6 +161,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_groups": (c_int, (c_void_p, c_int)),
     "core_group_holds": (c_int, (c_void_p, c_int, c_int, c_int64)),
     "core_group_uncommitted": (c_int64, (c_void_p, c_int, c_void_p, c_int64)),
+    "core_map_edited": (None, (c_void_p, c_int64)),
     "core_tensor": (None, (c_void_p, c_int64, c_void_p, c_void_p, c_uint32)),
     "core_tensor_unfinished": (c_int64, (c_void_p, c_int, c_int, c_void_p, c_int64)),
     "core_tensor_settled": (c_int64, (c_void_p, c_int, c_void_p, c_int64)),

@@ -32,6 +32,9 @@ PartKind = Callable[[Any], Any]
 class NativeMachine(Machine):
     """A machine whose state is in the core."""
 
+    def watch_map(self, flat: int) -> None:
+        self.calls.core_map_edited(self.core, flat)
+
     def __init__(
         self,
         program: Program,

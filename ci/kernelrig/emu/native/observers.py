@@ -21,7 +21,7 @@ _IN_CORE: dict[type[Hooks], Callable[[], Hooks]] = {
     Publication: NativePublication,
 }
 _KNOWN = (MemoryUse, Init, LastWriter, GlobalAccesses, NativeRaces, NativePublication)
-_OF_THREADS = ("accessed", "in_turn", "read_non_coherent")
+_OF_THREADS = ("accessed", "stored", "in_turn", "read_non_coherent")
 _OF_FENCES = ("fenced", "proxy_fenced", "tensor_fenced", "barriers_published", "warp_synced")
 _OF_BARRIERS = ("barrier_arrived", "barrier_passed")
 _APART = (("started", "ended"), _OF_THREADS, _OF_FENCES, _OF_BARRIERS)

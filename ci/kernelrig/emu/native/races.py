@@ -28,6 +28,7 @@ from kernelrig.emu.native.races_records import SPACES, Found, NativeReports
 from kernelrig.emu.native.sync import acting_wait
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 from kernelrig.emu.observe.clocks import LEVELS
+from kernelrig.emu.observe.lane_stores import report_unlike_stores
 
 SPACE_OF = {space: number for number, space in enumerate(SPACES)}
 PROXIED = {"": 0, "global": 2}
@@ -240,6 +241,11 @@ class NativeRaces(CoreObserver):
     def warp_synced(self, batch: WarpBatch, mask: Mask) -> None:
         threads = threads_of(batch, mask)
         self._core.races_warp_synced(self._races, threads.ctypes.data, len(threads))
+
+    def stored(
+        self, batch: WarpBatch, mask: Mask, space: str, index: Array, values: tuple[Array, ...]
+    ) -> None:
+        report_unlike_stores(batch, mask, space, index, values)
 
     # Fences.
     def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:

@@ -327,8 +327,9 @@ def _may_be_padded(
     Compilers copy structures as integers. Of one, the first byte is of a member; of what is wider,
     by vectors too, the first half of each 8 bytes, behind which members are aligned again.
     """
-    flags = batch.machine.program.function.instructions[batch.at].flags
-    if flags & {"f32", "f64"}:
+    instruction = batch.machine.program.function.instructions[batch.at]
+    flags = instruction.flags
+    if instruction.opcode != "ld" or flags & {"f32", "f64"}:
         return False
     if size <= MOST_OF_ONE and not flags & {"v2", "v4", "v8"}:
         return size > 1 and all_marked(marks, index, 1, _WRITTEN)

@@ -13,10 +13,11 @@ from collections import OrderedDict
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barrier
 from kernelrig.emu.machine.operations import Op
-from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
+from kernelrig.emu.numerics.arrays import LANES, Array, Mask, lane_bits
 from kernelrig.emu.observe import view_changes
 from kernelrig.emu.observe.access_check import AccessCheck
 from kernelrig.emu.observe.clocks import LEVELS, Cluster, Warp, lanes_of
+from kernelrig.emu.observe.lane_stores import report_unlike_stores
 from kernelrig.emu.observe.release_acquire import (
     StrongAccess,
     StrongForm,
@@ -133,6 +134,11 @@ class Races(AccessCheck):
     def warp_synced(self, batch: WarpBatch, mask: Mask) -> None:
         for warp, bits in self._of(batch, mask):
             sync_warp(warp, bits)
+
+    def stored(
+        self, batch: WarpBatch, mask: Mask, space: str, index: Array, values: tuple[Array, ...]
+    ) -> None:
+        report_unlike_stores(batch, mask, space, index, values)
 
     # Fences.
     def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:

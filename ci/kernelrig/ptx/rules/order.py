@@ -13,6 +13,21 @@ ORDER_RULES = (
         "fence.proxy.async between them, in a thread on the way",
     ),
     IsaRule(
+        "tensor-map-not-acquired",
+        "9.7.13.4",
+        "a thread that uses a tensor map which this grid has edited acquires it first",
+        "copies read maps through a proxy of its own, and may see this one as it was before",
+        "fence.proxy.tensormap::generic.acquire.gpu [map], 128 in the thread that issues the copy,"
+        " behind the tensormap.cp_fenceproxy and what says that it was made",
+    ),
+    IsaRule(
+        "lanes-store-to-one-place",
+        "8.9",
+        "lanes of a warp that store to the same bytes by one instruction store the same value",
+        "nothing orders them: any one of the values may stay",
+        "an index for each lane, one lane that stores, or an atomic",
+    ),
+    IsaRule(
         "refill-without-proxy-fence",
         "9.7.13.4",
         "between reads of shared memory by threads and the asynchronous copy that refills it, which"

@@ -1,5 +1,7 @@
 // A program of several small cases, chosen by its first argument: one compilation for many tests.
+#include <algorithm>
 #include <cassert>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -119,6 +121,13 @@ static int refused() {
   axpy<<<1, 32>>>(d, d, 1, 0);
   axpy<<<1, 32, 64 << 10>>>(d, d, 1, 0);
   return cudaDeviceSynchronize();
+}
+
+static int refused_copy(bool asked) {
+  float *d = on_device<float>(32), h[33] = {};
+  axpy<<<1, 32>>>(d, d, 1, 0);
+  cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);  // a word too many: nothing is copied
+  return asked && cudaGetLastError() != cudaErrorInvalidValue;
 }
 
 static int attribute(int id) {
@@ -268,7 +277,11 @@ static int unwritten() {
   float* d = on_device<float>(32);
   float h[32];
   cudaMemset(d, 0, 64);
-  return cudaMemcpy(h, d, 128, cudaMemcpyDeviceToHost);
+  cudaMemcpy(h, d, 128, cudaMemcpyDeviceToHost);
+  printf("%d of 32 are 0\n", int(std::count(h, h + 32, 0.0f)));
+  float* pinned;
+  cudaMallocHost(&pinned, 128);
+  return cudaMemcpyAsync(pinned, d, 128, cudaMemcpyDeviceToHost);
 }
 
 static int managed() {
@@ -363,6 +376,8 @@ int main(int argc, char** argv) {
     return errors();
   if (what == "refused")
     return refused();
+  if (what == "refused-copy")
+    return refused_copy(argc > 2);
   if (what == "attribute")
     return attribute(atoi(argv[2]));
   if (what == "cooperative")
@@ -397,8 +412,14 @@ int main(int argc, char** argv) {
     return null();
   if (what == "skewed")
     return skewed();
+  if (what == "touch" && argc > 2)  // the program's own handler must not hide it
+    signal(SIGSEGV, [](int) { _exit(0); });
   if (what == "touch")
     return *on_device<int>(1);
+  if (what == "alone") {
+    rotate<<<2, 32>>>(on_device<int>(64), on_device<int>(64));
+    return 0;
+  }
   if (what == "abort")
     abort();
   if (what == "echo") {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <set>
 
 #include <fcntl.h>
 #include <link.h>
@@ -27,10 +28,25 @@ namespace {
 constexpr char VARIABLE_NAME[] = "KERNELRIG_CUDART";
 constexpr int NO_EMULATOR = 112;  // exit status; program_session.py knows it
 int connection = -1;
-thread_local cudaError_t refused_with = cudaSuccess;  // the last refused launch, until it is read
+// Of refused launches and copies, until one of them is read.
+thread_local std::set<cudaError_t> refused_with;
+
+// Whether the program named bytes, or a kind of copy, that cannot be.
+bool is_refused_copy(const std::string& call, cudaError_t code) {
+  bool moves = call.find("Memcpy") != std::string::npos || call.find("Memset") != std::string::npos;
+  return moves && (code == cudaErrorInvalidValue || code == cudaErrorInvalidPitchValue ||
+                   code == cudaErrorInvalidSymbol || code == cudaErrorInvalidMemcpyDirection);
+}
 
 [[noreturn]] void leave(const char* why) {
   fprintf(stderr, "kernelrig: %s\n", why);
+  _exit(NO_EMULATOR);
+}
+
+// The emulator has said why it ended, if it has.
+[[noreturn]] void end_without_emulator() {
+  if (errno == EBADF || errno == ENOTSOCK)
+    leave("the program closed a descriptor that is not its own, by which it reaches the emulator");
   _exit(NO_EMULATOR);
 }
 
@@ -60,6 +76,8 @@ bool receive_all(void* data, size_t size) {
   return true;
 }
 
+struct sigaction of_program {};  // its handler of faults
+
 // The host touches pages that were closed to it, or memory that cudaMalloc made: a fault on a GPU as
 // well.
 void touched(int number, siginfo_t* info, void* context) {
@@ -68,7 +86,6 @@ void touched(int number, siginfo_t* info, void* context) {
   constexpr long long BY_WRITE = 2;  // of the processor's code for a page fault
   if (host_touched(address, registers[REG_ERR] & BY_WRITE, uint64_t(registers[REG_RIP])))
     return;
-  signal(number, SIG_DFL);
   if (is_device_address(address)) {
     struct {
       uint32_t request, size;
@@ -77,7 +94,25 @@ void touched(int number, siginfo_t* info, void* context) {
               {Noted::HOST_ACCESS, 0, address, 0, {0, 0}}};
     send_all(&message, sizeof message);
   }
-  // The instruction is tried again, and ends the process by the signal.
+  if (of_program.sa_flags & SA_SIGINFO)
+    of_program.sa_sigaction(number, info, context);
+  else if (of_program.sa_handler != SIG_DFL && of_program.sa_handler != SIG_IGN)
+    of_program.sa_handler(number);
+  else
+    signal(number, SIG_DFL);  // the instruction is tried again, and ends the process by the signal
+}
+
+// A handler of the program's own, made since, is called behind ours: else it would hide what the host
+// touches.
+void handle_faults() {
+  struct sigaction now {};
+  sigaction(SIGSEGV, nullptr, &now);
+  if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == touched)
+    return;
+  of_program = now;
+  now.sa_flags |= SA_SIGINFO;
+  now.sa_sigaction = touched;
+  sigaction(SIGSEGV, &now, nullptr);
 }
 
 void in_forked_child() {
@@ -126,10 +161,7 @@ struct Start {
     p.memory_file = memory;
     fcntl(memory, F_SETFD, FD_CLOEXEC);
     pthread_atfork(nullptr, nullptr, in_forked_child);
-    struct sigaction action {};
-    action.sa_sigaction = touched;
-    action.sa_flags = SA_SIGINFO;
-    sigaction(SIGSEGV, &action, nullptr);
+    handle_faults();
     Answer hello = ask(Request::HELLO, packed(loaded_at()));
     p.device = unpacked<Device>(hello.data);
     for (int i = 0; i < p.device.attributes; i++) {
@@ -186,11 +218,12 @@ Answer ask(Request request, const std::string& body) {
   std::lock_guard held(p.lock);
   if (p.forked)
     return {refused_to_child(), ""};
+  handle_faults();
   uint32_t head[2] = {static_cast<uint32_t>(request), static_cast<uint32_t>(body.size())};
   uint32_t answer[2];
   if (!send_all(head, sizeof head) || !send_all(body.data(), body.size()) ||
       !receive_all(answer, sizeof answer))
-    _exit(NO_EMULATOR);  // it has said why it ended
+    end_without_emulator();
   Answer got{static_cast<cudaError_t>(answer[0]), std::string(answer[1], '\0')};
   if (!receive_all(got.data.data(), got.data.size()))
     _exit(NO_EMULATOR);
@@ -202,7 +235,7 @@ cudaError_t finished(const char* call, cudaError_t code, const void* caller) {
   if (p.forked)
     code = refused_to_child();
   else
-    p.called = true;
+    p.called = true, handle_faults();
   if (p.failing) {  // a launch returns before its kernel fails
     p.sticky = p.failing;
     p.failing = cudaSuccess;
@@ -216,12 +249,13 @@ cudaError_t finished(const char* call, cudaError_t code, const void* caller) {
   if (!p.forked) {
     std::lock_guard held(p.lock);
     bool refused = !p.refusal.empty();
-    Note note{refused ? Noted::REFUSED_LAUNCH : Noted::FAILED_CALL, static_cast<uint32_t>(code), 0,
-              0, callers_of(caller)};
+    bool copy = !refused && !p.sticky && is_refused_copy(call, code);
+    Noted kind = refused ? Noted::REFUSED_LAUNCH : copy ? Noted::REFUSED_COPY : Noted::FAILED_CALL;
+    Note note{kind, static_cast<uint32_t>(code), 0, 0, callers_of(caller)};
     std::string text = refused ? p.refusal + ": " : std::string(call) + " returned ";
     ask(Request::NOTE, packed(note) + text + error_name(code));
-    if (refused)
-      refused_with = code;
+    if (refused || copy)
+      refused_with.insert(code);
     p.refusal.clear();
   }
   return code;
@@ -229,9 +263,9 @@ cudaError_t finished(const char* call, cudaError_t code, const void* caller) {
 
 void error_was_read(cudaError_t code) {
   Process& p = process();
-  if (code == cudaSuccess || code != refused_with || p.forked)
+  if (!refused_with.count(code) || p.forked)
     return;
-  refused_with = cudaSuccess;
+  refused_with.clear();
   ask(Request::NOTE, packed(Note{Noted::ERROR_READ, static_cast<uint32_t>(code), 0, 0, {0, 0}}));
 }
 

@@ -9,6 +9,8 @@
 namespace cudart {
 namespace {
 
+constexpr uint8_t UNWRITTEN = 0x5a;  // large and finite in every type
+
 // Where the process reaches `pointer`, which a call names with `bytes` bytes.
 struct Place {
   uint8_t* bytes = nullptr;
@@ -82,11 +84,16 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
       memmove(target.marks, source.marks, bytes);
     else
       memset(target.marks, 1, bytes);
-  } else if (source.marks) {
+  }
+  if (source.device && !target.device) {
     if (auto first = static_cast<uint8_t*>(memchr(source.marks, 0, bytes))) {
       uint64_t unwritten = 0;
       for (size_t i = first - source.marks; i < bytes; i++)
-        unwritten += !source.marks[i];
+        if (!source.marks[i]) {
+          // New memory is zeros here, and anything on a GPU: a check must not find zeros right.
+          target.bytes[i] = UNWRITTEN;
+          unwritten++;
+        }
       Note note{Noted::UNWRITTEN_COPY, 0, reinterpret_cast<uint64_t>(from) + (first - source.marks),
                 unwritten, callers_of(caller)};
       ask(Request::NOTE, packed(note) + "cudaMemcpy");

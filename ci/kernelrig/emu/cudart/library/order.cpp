@@ -43,6 +43,8 @@ void ended(Line& line, const Clock& clock) {
   all.all.join(clock);
   if (line.blocking)
     all.blocking.join(clock);
+  if (line.blocking && &line != &all.legacy)
+    all.legacy.early = false;  // the next kernel there waits for this, and for what was before it
 }
 
 // The start of what was allocated there, 0 for the program's own memory.
@@ -126,7 +128,7 @@ Operation::Operation(Line& of, const Doing& doing) : line(&of) {
   if (doing.beside && of.early && !doing.waits) {
     before = all.host;
     before.join(of.before_last);
-    if (of.blocking)
+    if (of.blocking && &of != &all.legacy)
       before.join(all.legacy.after);
   }
   if (!all.chains.goes_on(of.chain, before)) {

@@ -30,6 +30,38 @@ bool side_by_side(const int64_t* flat, Mask lanes, int size) {
   return so;
 }
 
+// Whether lanes store different values to one place, which Python reports. Places are aligned to what
+// is stored: two of them are the same or apart.
+template <class T, int N>
+bool unlike(Context& context, const Instruction& instruction, const Row& row, const int64_t* flat) {
+  constexpr int SLOTS = 64, BITS = 6;
+  int64_t last = -1;
+  bool rising = true;
+  each_lane(row.lanes, [&](int lane) {
+    rising &= flat[lane] > last;
+    last = flat[lane];
+  });
+  if (rising)
+    return false;
+  int8_t lane_at[SLOTS];
+  std::memset(lane_at, -1, sizeof lane_at);
+  bool found = false;
+  each_lane(row.lanes, [&](int lane) {
+    const uint64_t number = uint64_t(flat[lane]) / (sizeof(T) * N);
+    auto slot = unsigned((number * 0x9E3779B97F4A7C15u) >> (64 - BITS));
+    while (lane_at[slot] >= 0 && flat[lane_at[slot]] != flat[lane])
+      slot = (slot + 1) % SLOTS;
+    const int other = lane_at[slot];
+    if (other < 0)
+      lane_at[slot] = int8_t(lane);
+    for (int element = 0; other >= 0 && element < N; element++) {
+      const T* values = context.in<T>(row, instruction.operands[1 + element]);
+      found |= values[other] != values[lane];
+    }
+  });
+  return found;
+}
+
 template <class T, int N> Result load(Context& context, const Instruction& instruction) {
   constexpr int size = int(sizeof(T)) * N;
   Memory& memory = *context.memory;
@@ -64,8 +96,13 @@ template <class T, int N> Result store(Context& context, const Instruction& inst
   Memory& memory = *context.memory;
   ThreadAccess access = access_of(context, instruction, size, true);
   if (!memory.locate(access, context, instruction.operands[0], Space(instruction.immediates[0]),
-                     size) ||
-      !memory.observe(access))
+                     size))
+    return FALLBACK;
+  if (access.semantics == WEAK && access.arena != LOCAL)
+    for (int n = 0; n < context.count; n++)
+      if (unlike<T, N>(context, instruction, context.rows[n], access.flat + n * LANES))
+        return FALLBACK;
+  if (!memory.observe(access))
     return FALLBACK;
   uint8_t* bytes = memory.bytes[access.arena];
   uint8_t* written = memory.written[access.arena];

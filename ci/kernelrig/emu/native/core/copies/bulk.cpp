@@ -166,6 +166,8 @@ bool box_of(Sync& sync, Context& context, const Issuer& issuer, const Operand* o
                                     IMAGE_ALIGNMENT, false);
   if (at < 0)
     return false;
+  if (sync.edited_maps.count(at))
+    return false;
   copy.map = sync.maps.find(sync.memory.bytes[GLOBAL] + at);
   if (!copy.map || copy.map->rank != mode.rank || copy.map->im2col != mode.im2col ||
       copy.map->interleaved)

@@ -182,6 +182,7 @@ struct Sync {
   std::vector<std::vector<int64_t>> settled_tensor;  // by warp: clocks, for Python to tell of
   Warpgroups warpgroups;
   Maps maps;
+  std::set<int64_t> edited_maps;  // flat bytes of those that kernels edit: Python looks at their uses
   std::vector<uint8_t> off_pattern;  // by instruction: Python was told of a box off its pattern
   TensorProducts tensor_products;
   Pool<TensorAccess> tensor_accesses;

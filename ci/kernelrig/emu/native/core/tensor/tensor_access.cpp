@@ -239,6 +239,8 @@ extern "C" {
 
 // Where the words of the CTA in a slot are, and their marks of Init (null: it does not watch); the
 // columns that may be accessed, a bit for 32.
+void core_map_edited(emu::Core* core, int64_t flat) { core->sync->edited_maps.insert(flat); }
+
 void core_tensor(emu::Core* core, int64_t slot, uint32_t* words, uint8_t* written,
                  uint32_t usable) {
   core->sync->tensor[size_t(slot)] = {words, written, usable};

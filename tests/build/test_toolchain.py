@@ -74,6 +74,23 @@ def test_what_a_call_outside_of_a_project_fetched_is_linked_into_one(
     assert (tree / "bin/tool").samefile(known / "bin/tool")
 
 
+def test_an_nvcc_on_path_that_only_starts_one_elsewhere_says_to_set_cuda_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a distribution's /usr/bin/nvcc, a script, does."""
+    write_tools(tmp_path / "usr", tmp_path / "calls")
+    for name in ("cuobjdump", "nvdisasm"):
+        (tmp_path / "usr/bin" / name).unlink()
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}/usr/bin:{os.environ['PATH']}")
+    with pytest.raises(ConfigError) as caught:
+        find_toolchain(tmp_path, system=True)
+    assert str(caught.value) == (
+        f"no cuobjdump, nvdisasm in {tmp_path}/usr/bin; "
+        "set CUDA_HOME to the root of a whole toolkit, or leave out --system-cuda"
+    )
+
+
 def test_blackwell_with_cuda_12_6_is_refused(cuda_toolchain: Toolchain) -> None:
     old = replace(cuda_toolchain, version="12.6.85", origin="system", nvcc=Path("/opt/cuda/nvcc"))
     require_arch(old, "sm_90a")

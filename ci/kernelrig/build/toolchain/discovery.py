@@ -58,7 +58,7 @@ def find_toolchain(
         )
     if system:
         home, reason = _system_home()
-        fix = "install the whole toolkit, or leave out --system-cuda"
+        fix = "set CUDA_HOME to the root of a whole toolkit, or leave out --system-cuda"
     else:
         tree = fetch_wheels(root, "cuda")
         home, reason = tree / WHEEL_HOME, _why_wheels()

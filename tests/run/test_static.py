@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -15,11 +15,13 @@ from kernelrig.build.cache import BUILDS
 from kernelrig.errors import ConfigError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import DeviceKind, Outcome, Run, StageKind, Toolchain
+from kernelrig.proc import Completed, run_process
 from kernelrig.report import exit_code, render_checks, render_run, render_sets, render_summary
 from kernelrig.run import engine, store
 from kernelrig.run.code_diff import compare_code
 from kernelrig.run.executors import host, static
 from kernelrig.run.requests import CheckRequest, RunRequest
+from kernelrig.static import observations
 
 from tests.cpu_project import make_cpu_project
 from tests.demo_project import copy_project, make_demo_project
@@ -46,6 +48,22 @@ def built(good: tuple[Path, Run]) -> Path:
 @pytest.fixture
 def project(built: Path, tmp_path: Path) -> Project:
     return lambda *edits: copy_project(built, tmp_path / "project", *edits)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _live_registers_once() -> Iterator[None]:
+    """Ask nvdisasm once of each cubin: it takes 0.7 CPU s, and 30 checks here read the same one."""
+    said: dict[tuple[str, ...], Completed] = {}
+
+    def ask(argv: list[str], *, timeout_s: float) -> Completed:
+        key = (*argv[:-1], rundir.sha256_file(Path(argv[-1])))
+        if key not in said:
+            said[key] = run_process(argv, timeout_s=timeout_s)
+        return said[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(observations, "run_process", ask)
+        yield
 
 
 def check(root: Path, request: CheckRequest) -> Run:

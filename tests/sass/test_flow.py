@@ -12,7 +12,8 @@ from tests.sass.text import edges, flow_of
 from tests.sass_fixture import Probe
 
 GUARDED = pytest.param("guarded_100a", marks=pytest.mark.long)  # roles_100a, and checks between
-PROBES = ("roles_100a", GUARDED, "roles_90a", "odd_100a", "odd_90a")
+ODD_90A = pytest.param("odd_90a", marks=pytest.mark.long)  # odd_100a of the older GPU
+PROBES = ("roles_100a", GUARDED, "roles_90a", "odd_100a", ODD_90A)
 
 
 def drawn(dot: str) -> dict[str, set[tuple[int, int]]]:

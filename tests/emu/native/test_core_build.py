@@ -282,6 +282,7 @@ def test_a_wheel_is_for_the_level_of_the_cpu_that_made_it_and_one_of_a_lower_lev
     places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brought = places.parent / "prebuilt"
+    compiler(places.parent / "bin", JOINED, monkeypatch)
     v2, v3 = (" ".join(flags) for flags in reversed(LEVELS.values()))
 
     def cpu(flags: str) -> None:

@@ -232,7 +232,7 @@ def test_a_record_under_another_key_skips_nothing(project: tuple[Path, Build]) -
 
 
 def test_one_kernel_and_a_gpu_must_be_named(project: tuple[Path, Build]) -> None:
-    with pytest.raises(ConfigError, match="--gpu is not given"):
+    with pytest.raises(ConfigError, match="needs --gpu NAME"):
         asked(project, gpu="")
     with pytest.raises(ConfigError, match="--build must give the builds of one kernel"):
         decide(project[0], [], GPU, plan="quick", only=())

@@ -10,6 +10,7 @@ from kernelrig.model.frame import Place
 from kernelrig.ptx import Module, parse_ptx
 from kernelrig.static.ptx import RULES, check_ptx
 
+from tests.long_cases import mostly_long
 from tests.ptx_fixture import CompilePtx, OwnPtx
 
 PROBE = "tests/static/probes/ptx_rules.cu"
@@ -102,7 +103,9 @@ def test_a_right_kernel_passes_every_rule(entry: str, probe: Module) -> None:
     assert outcomes(checks, Outcome.PASS) == [r.rule.title for r in RULES]
 
 
-@pytest.mark.parametrize("variant", ["production", "timing", "debug", "guard"])
+@pytest.mark.parametrize(
+    "variant", mostly_long(["production", "timing", "debug", "guard"], "production", "guard")
+)
 def test_the_megakernel_passes_every_rule(variant: str, own_ptx: OwnPtx) -> None:
     module = parse_ptx(own_ptx("patch_embed", "sm_100a", variant), "megakernel.ptx")
     checks = check_ptx(module, "patch_embed_gemm", "kernel/sm100a_patch_embed_fp8.cu")

@@ -98,7 +98,7 @@ template <class T, int N> Result store(Context& context, const Instruction& inst
   if (!memory.locate(access, context, instruction.operands[0], Space(instruction.immediates[0]),
                      size))
     return FALLBACK;
-  if (access.semantics == WEAK && access.arena != LOCAL)
+  if (memory.races && access.semantics == WEAK && access.arena != LOCAL)
     for (int n = 0; n < context.count; n++)
       if (unlike<T, N>(context, instruction, context.rows[n], access.flat + n * LANES))
         return FALLBACK;

@@ -64,7 +64,7 @@ enum class Noted : uint32_t {
   ERROR_READ,      // the program read the code of what failed
   UNSUPPORTED,     // the run ends: what is asked for cannot be emulated
   ORDER_NOT_JUDGED,  // of streams, in part: a text says why
-  REFUSED_COPY = 13,  // nothing was copied or filled: an error unless the program reads the code, or fails
+  REFUSED_COPY,  // nothing was copied or filled: an error unless the program reads the code, or fails
 };
 
 #pragma pack(push, 1)

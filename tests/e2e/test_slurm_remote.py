@@ -81,6 +81,7 @@ def test_a_client_killed_in_the_queue_misses_nothing_of_a_preempted_job(
     assert "; run again" in (folder / "summary.md").read_text()
 
 
+@pytest.mark.long
 def test_cancel_takes_a_run_out_of_the_queue(project: Project, cluster: StandInSlurm) -> None:
     project.invoke("doctor", "--remote", "host")
     cluster.hold()

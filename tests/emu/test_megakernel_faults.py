@@ -31,6 +31,9 @@ AT_ONCE = (
 )
 """One of each kind, which the first schedule shows."""
 
+OFTEN = ("mismatch", "race", "tmem", "deadlock", "uninitialised")
+"""Kinds that small kernels of other tests do not show as this one does."""
+
 WARNINGS = (
     "sm100a/missing-after-fence",
     "sm100a/missing-barrier-before-alloc",
@@ -46,7 +49,10 @@ def megakernels(tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolch
     return Megakernels(tmp_path_factory.mktemp("megakernels"), cuda_toolchain)
 
 
-@pytest.mark.parametrize(("fault", "kind"), AT_ONCE)
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [pytest.param(*one, marks=() if one[1] in OFTEN else (pytest.mark.long,)) for one in AT_ONCE],
+)
 def test_a_fault_is_caught_in_the_first_schedule(
     fault: str, kind: str, megakernels: Megakernels
 ) -> None:

@@ -108,9 +108,9 @@ KINDS = (
     Kind("client killed", ended_by(signal.SIGKILL), fast=4),
     Kind("client SIGTERM", ended_by(signal.SIGTERM)),
     Kind("client SIGHUP", ended_by(signal.SIGHUP)),
-    Kind("client Ctrl-C", ended_by(signal.SIGINT), fast=0),
+    Kind("client Ctrl-C", ended_by(signal.SIGINT)),
     Kind("client stopped", stopped),
-    Kind("two clients", several(2), fast=0),
+    Kind("two clients", several(2)),
     Kind("five clients", several(5)),
     Kind("two collects at once", two_collects),
 )

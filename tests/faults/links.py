@@ -103,7 +103,7 @@ def stalls(site: Site, rng: Random, seed: int) -> tuple[Answer, Expected]:
     return answer, Expected()
 
 
-FAST = {("reset", "during"): 9, ("close", "after"): 6}
+FAST = {("close", "after"): 6}
 HOWS: tuple[Cut, ...] = ("reset", "close", "silence")
 KINDS = (
     *(

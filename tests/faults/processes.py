@@ -186,7 +186,7 @@ def send_all(pids: list[int], number: int) -> None:
 KINDS = (
     Kind("serving agent killed", serving_agent_killed),
     Kind("serving agent stopped", serving_agent_stopped),
-    Kind("daemon killed", daemon_killed, fast=1),
+    Kind("daemon killed", daemon_killed),
     Kind("daemon stopped", daemon_stopped),
     Kind("daemon stopped too long", daemon_stopped_too_long, remote={"give_up_s": 8.0}),
     Kind("stage killed", stage_killed),

@@ -141,6 +141,7 @@ def put_program(folder: Path, text: str) -> None:
     (folder / "build.json").write_text(serialization.to_json(changed))
 
 
+@pytest.mark.long
 def test_names_of_shared_memory_are_kept_where_the_program_runs(
     launched: tuple[Path, Run], tmp_path: Path
 ) -> None:

@@ -373,6 +373,7 @@ def test_what_is_no_build_is_refused_with_what_is_near(project: Project) -> None
     )
 
 
+@pytest.mark.long
 def test_sets_of_tunables_are_compiled_once_and_judged_each(project: Project) -> None:
     root = project()
     run = check_sets(root, CheckRequest())

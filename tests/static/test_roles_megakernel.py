@@ -20,8 +20,7 @@ THREADS = 192
     "variant",
     [
         "production",
-        "guard",
-        *(pytest.param(v, marks=pytest.mark.long) for v in ("timing", "debug")),
+        *(pytest.param(v, marks=pytest.mark.long) for v in ("guard", "timing", "debug")),
     ],
 )
 def test_roles_hold_in_every_variant(variant: str, compile_sass: Compile) -> None:

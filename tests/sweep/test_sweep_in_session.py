@@ -67,6 +67,7 @@ def test_a_sweep_that_does_not_compile_uses_no_host(tmp_path: Path) -> None:
     assert not any("embedded SSH host" in line for line in answer.progress)
 
 
+@pytest.mark.long
 def test_a_dry_run_says_that_the_sweep_has_its_verdict_and_touches_nothing(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     (project.root / "night.yaml").write_text(

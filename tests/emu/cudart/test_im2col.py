@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 from kernelrig.emu.cudart.messages import Noted
+from kernelrig.emu.launch.engines import NATIVE
 from kernelrig.model import Toolchain
 
 from tests.emu.cudart.program_fixture import run_compiled
 from tests.emu.harness import ENGINES
+from tests.long_cases import mostly_long
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_long(ENGINES, NATIVE))
 def test_a_convolution_is_right(engine: str, cuda_toolchain: Toolchain) -> None:
     ran = run_compiled("im2col", cuda_toolchain, arch="sm_90a", engine=engine)
     assert (ran.printed, ran.run.exit_code) == ("0 wrong\n", 0)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 from kernelrig.emu.cudart.messages import Noted
 from kernelrig.emu.cudart.program_verdict import exit_code, note_line
+from kernelrig.emu.launch.engines import NATIVE
 from kernelrig.model import Toolchain
 
 from tests.emu.cudart.program_fixture import run_compiled
 from tests.emu.harness import ENGINES
+from tests.long_cases import mostly_long
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_long(ENGINES, NATIVE))
 def test_a_program_computes_through_tiles_of_32_byte_atoms(
     engine: str, cuda_toolchain: Toolchain
 ) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from kernelrig.emu.launch.engines import NATIVE
 from kernelrig.model import Toolchain
 
 from tests.emu.cudart.program_fixture import run_compiled
 from tests.emu.harness import ENGINES
+from tests.long_cases import mostly_long
 
 NONE, OF_128 = "0", "3"
 """Swizzles of tensor maps, by their number in cuda.h."""
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_long(ENGINES, NATIVE))
 @pytest.mark.parametrize(
     ("map_", "descriptor", "store", "rewrite", "found"),
     [

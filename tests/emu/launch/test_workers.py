@@ -70,7 +70,9 @@ def endless(folder: Path, *python: str) -> Iterator[subprocess.Popen[bytes]]:
             command.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 def test_no_process_is_left_when_the_command_is_ended(
     number: signal.Signals, tmp_path: Path
 ) -> None:

@@ -17,13 +17,15 @@
 // (mode describe writes the same list) and what runs on a GPU cannot differ.
 //
 // Every tensor starts on a 256-byte boundary and is row-major. The kernel may not rely on the
-// content of outputs and `workspace`: mode check launches twice, on two different canaries.
+// content of `workspace` and of outputs, but of those that kernels.yaml gives an `initial`, which
+// they hold before each launch that is checked: mode check launches twice, on two canaries.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,12 +53,16 @@
 
 namespace kernelrig {
 
-inline void append_tensor(Json &json, const TensorSpec &tensor, bool is_input) {
+// `held` is what the tensor holds before the launch.
+inline void append_tensor(Json &json, const TensorSpec &tensor,
+                          const std::optional<TensorSpec> &held) {
   append_buffer(json, tensor.name.c_str(), tensor.facts().name, tensor.shape);
-  if (is_input)
-    json.field("kind", "file").field("path", tensor.name + ".npy");
-  else
+  if (!held)
     json.field("kind", "undefined");
+  else if (held->values == Values::ZEROS)
+    json.field("kind", "zero");
+  else
+    json.field("kind", "file").field("path", held->name + ".npy");
   json.close('}').close('}');
 }
 
@@ -78,9 +84,9 @@ template <class Operation> void describe_operation(const Options &options) {
   Json json;
   append_head(json, Operation::ENTRY, launch.geometry);
   for (const TensorSpec &tensor : options.inputs)
-    append_tensor(json, tensor, true);
+    append_tensor(json, tensor, tensor);
   for (const TensorSpec &tensor : options.outputs)
-    append_tensor(json, tensor, false);
+    append_tensor(json, tensor, initial_of(tensor, options.inputs));
   if (launch.workspace_bytes > 0) {
     append_buffer(json, WORKSPACE, "u8", {launch.workspace_bytes});
     json.field("kind", "undefined").close('}').close('}');

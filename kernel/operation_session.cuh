@@ -1,11 +1,12 @@
 // A session of an operation on one device: what the modes do.
 //
-// Timed launches. Every sample has inputs of a seed of its own and outputs filled with a canary, so
-// that a launch that computes nothing, or returns what it computed before, leaves something wrong.
-// Both are made for all sets before the first sample of a slot, and for a set again as soon as its
-// sample has ended, outside of what its events measure; all sets together are larger than three L2
-// caches, so no launch finds its inputs there. Of some samples the outputs are read at sampled
-// places (spot_check.cuh), of the last one completely.
+// Timed launches. Every sample has inputs of a seed of its own and outputs filled with a canary, or
+// with what kernels.yaml says that they hold before a launch, so that a launch that computes
+// nothing, or returns what it computed before, leaves something wrong. Both are made for all sets
+// before the first sample of a slot, and for a set again as soon as its sample has ended, outside
+// of what its events measure; all sets together are larger than three L2 caches, so no launch finds
+// its inputs there. Of some samples the outputs are read at sampled places (spot_check.cuh), of the
+// last one completely.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -86,31 +87,42 @@ public:
   void **parameters() const { return const_cast<void **>(pointers_.data()); }
   const DeviceMemory &output(size_t i) const { return outputs_[i]; }
 
-  void fill_inputs(Pattern pattern, uint64_t seed, cudaStream_t stream) const {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      const TensorSpec &tensor = options_.inputs[i];
-      fill_tensor<<<1024, 256, 0, stream>>>(inputs_[i].as<uint8_t>(),
-                                            fill_of(tensor, pattern, seed), tensor.elements());
-      KERNELRIG_CUDA(cudaGetLastError());
+  // Everything that a launch finds: inputs, and outputs as they start, by `canary` or by what
+  // kernels.yaml says of them.
+  void fill(Pattern pattern, uint64_t seed, int canary, cudaStream_t stream) const {
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      fill_one(inputs_[i], options_.inputs[i], pattern, seed, stream);
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (const auto held = initial_of(options_.outputs[i], options_.inputs))
+        fill_one(outputs_[i], *held, pattern, seed, stream);
+      else
+        KERNELRIG_CUDA(
+            cudaMemsetAsync(outputs_[i].as<void>(), canary, outputs_[i].bytes(), stream));
     }
   }
 
   // The same without a kernel.
   void copy_inputs(Pattern pattern, uint64_t seed) const {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      const TensorSpec &tensor = options_.inputs[i];
-      const TensorFill fill = fill_of(tensor, pattern, seed);
-      const uint64_t bytes_each = tensor.facts().bytes;
-      copy_made(inputs_[i], bytes_each, [=](uint8_t *piece, uint64_t first, uint64_t element) {
-        // the piece begins at element `first`
-        store_element(piece - first * bytes_each, fill, element);
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      copy_one(inputs_[i], options_.inputs[i], pattern, seed);
+  }
+
+  void copy_canary(int canary) const {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (initial_of(options_.outputs[i], options_.inputs))
+        continue;
+      copy_in_pieces(outputs_[i], [=](size_t begin, size_t end, uint8_t *piece) {
+        std::fill(piece, piece + (end - begin), static_cast<uint8_t>(canary));
       });
     }
   }
 
-  void put_canary(int canary, cudaStream_t stream) const {
-    for (const DeviceMemory &output : outputs_)
-      KERNELRIG_CUDA(cudaMemsetAsync(output.as<void>(), canary, output.bytes(), stream));
+  // Of the outputs that start as something else than a canary.
+  void copy_initial(Pattern pattern, uint64_t seed) const {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (const auto held = initial_of(options_.outputs[i], options_.inputs))
+        copy_one(outputs_[i], *held, pattern, seed);
+    }
   }
 
   void spoil_workspace(int canary, cudaStream_t stream) const {
@@ -128,6 +140,23 @@ public:
   }
 
 private:
+  static void fill_one(const DeviceMemory &memory, const TensorSpec &tensor, Pattern pattern,
+                       uint64_t seed, cudaStream_t stream) {
+    fill_tensor<<<1024, 256, 0, stream>>>(memory.as<uint8_t>(), fill_of(tensor, pattern, seed),
+                                          tensor.elements());
+    KERNELRIG_CUDA(cudaGetLastError());
+  }
+
+  static void copy_one(const DeviceMemory &memory, const TensorSpec &tensor, Pattern pattern,
+                       uint64_t seed) {
+    const TensorFill fill = fill_of(tensor, pattern, seed);
+    const uint64_t bytes_each = tensor.facts().bytes;
+    copy_made(memory, bytes_each, [=](uint8_t *piece, uint64_t first, uint64_t element) {
+      // the piece begins at element `first`
+      store_element(piece - first * bytes_each, fill, element);
+    });
+  }
+
   struct alignas(64) Parameter {
     unsigned char bytes[PARAMETER_BYTES] = {};
   };
@@ -211,11 +240,10 @@ private:
     KERNELRIG_CUDA(cudaLaunchKernelExC(config.get(), kernel(), set.parameters()));
   }
 
-  // Fresh inputs and the canary, one launch; returns the bytes of each output.
+  // Fresh inputs and outputs, one launch; returns the bytes of each output.
   std::vector<std::vector<uint8_t>> launched(const TensorSet &set, int canary) {
     doing(std::string("filling inputs, ") + pattern_name(options_.pattern));
-    set.fill_inputs(options_.pattern, options_.seed, stream_);
-    set.put_canary(canary, stream_);
+    set.fill(options_.pattern, options_.seed, canary, stream_);
     set.spoil_workspace(canary, stream_);
     doing(std::string("the kernel, ") + pattern_name(options_.pattern) + " pattern");
     launch(set);
@@ -239,6 +267,8 @@ private:
     const auto first = launched(set, CANARIES[0]), second = launched(set, CANARIES[1]);
     write_outputs(first);
     for (size_t i = 0; i < first.size(); ++i) {
+      if (!options_.outputs[i].initial.empty())
+        continue; // without a canary, nothing tells what was written
       count_unwritten(first[i], second[i], options_.outputs[i].facts().bytes, result_.outputs[i]);
       if (result_.outputs[i].unwritten > 0)
         result_.exit_code = EXIT_MISMATCH;
@@ -275,20 +305,19 @@ private:
   }
 
   // No other kernel: inputs and the canary are copied, and the workspace stays uninitialised, so
-  // that initcheck sees a read of it.
+  // that initcheck sees a read of it. What a kernel adds to is copied anew for each launch.
   void once() {
     doing("filling inputs on the host");
     const TensorSet set(options_, launch_);
     set.copy_inputs(options_.pattern, options_.seed);
-    for (size_t i = 0; i < options_.outputs.size(); ++i) {
-      copy_in_pieces(set.output(i), [](size_t begin, size_t end, uint8_t *piece) {
-        std::fill(piece, piece + (end - begin), static_cast<uint8_t>(CANARIES[0]));
-      });
-    }
+    set.copy_canary(CANARIES[0]);
     doing("the kernel");
-    for (int i = 0; i < options_.samples; ++i)
+    for (int i = 0; i < options_.samples; ++i) {
+      set.copy_initial(options_.pattern, options_.seed);
+      KERNELRIG_CUDA(cudaDeviceSynchronize()); // a copy may return before its last bytes are there
       launch(set);
-    KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
+      KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
+    }
     write_outputs(outputs_of(set));
   }
 
@@ -351,9 +380,8 @@ private:
 
     void renew(int sample) const {
       const TensorSet &set = *all_[sample % sets()];
-      set.fill_inputs(Pattern::RANDOM, timed_seed(session_.options_.seed, sample),
-                      session_.stream_);
-      set.put_canary(CANARIES[0], session_.stream_);
+      set.fill(Pattern::RANDOM, timed_seed(session_.options_.seed, sample), CANARIES[0],
+               session_.stream_);
     }
 
     void upload_places(size_t output) {
@@ -399,13 +427,13 @@ private:
     const size_t enough = 3 * static_cast<size_t>(result_.device.l2_bytes);
     while (sets.size() < 2 || (bytes <= enough && sets.size() < MAX_SETS)) {
       sets.push_back(std::make_unique<TensorSet>(options_, launch_));
-      sets.back()->fill_inputs(Pattern::RANDOM, options_.seed + sets.size() - 1, stream_);
-      sets.back()->put_canary(CANARIES[0], stream_);
+      sets.back()->fill(Pattern::RANDOM, options_.seed + sets.size() - 1, CANARIES[0], stream_);
       sets.back()->spoil_workspace(CANARIES[0], stream_);
       bytes += sets.back()->bytes();
     }
     const int samples = timed_samples(options_);
     const Rotation work(*this, sets, samples);
+    KERNELRIG_CUDA(cudaDeviceSynchronize()); // a copy may return before its last bytes are there
     TimedLoop(options_, result_, watchdog_, *nvml_, stream_).run(work);
     KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
     result_.timed_outputs = work.read();

@@ -58,7 +58,8 @@ constexpr long long MAX_CASE_NUMBER = 1000000000000; // 10^12
 inline std::string operation_usage(const std::string &program) {
   return "usage: " + program +
          " --mode check|time|once|describe --case NAME=N,...\n"
-         "       --input NAME:DTYPE:SHAPE:VALUES:LOW:HIGH ... --output NAME:DTYPE:SHAPE ...\n"
+         "       --input NAME:DTYPE:SHAPE:VALUES:LOW:HIGH ...\n"
+         "       --output NAME:DTYPE:SHAPE[:INITIAL] ...\n"
          "       [--pattern constant|integer|random] [--seed N] [--warmup-s S] [--samples N]\n"
          "       [--relay FILE --turns N,N... [--settle-s S]] [--device N] [--watchdog S]\n"
          "       [--out DIR] [--result FILE]\n"
@@ -231,6 +232,12 @@ inline void require_operation(const Options &options) {
     throw UsageError{"pass --mode check, time, once or describe"};
   if (options.numbers.empty() || options.outputs.empty())
     throw UsageError{"pass --case NAME=N,... and --output NAME:DTYPE:SHAPE, as the rig does"};
+  for (const TensorSpec &output : options.outputs) {
+    if (!output.initial.empty() && !initial_of(output, options.inputs)) {
+      throw UsageError{"--output '" + output.text + "': no --input is called " + output.initial +
+                       " and has its type and shape"};
+    }
+  }
 }
 
 inline Options parse_options(int argc, char **argv, Program program = Program::PATCH_EMBED) {

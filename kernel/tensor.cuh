@@ -2,9 +2,11 @@
 // start with: the same bits here on host and device, and in Python (kernelrig.reference.tensors).
 // Compiles as plain C++ too.
 //
-// A flag is NAME:DTYPE:EXTENTxEXTENT...[:VALUES:LOW:HIGH], as `x:f32:8x1000:uniform:-4:4`. With
-// u = unit_at(hash_base(NAME, seed), i) of inputs.cuh, i the row-major index, the value of an input
-// before it is rounded to its type, nearest even (integers: cut) is
+// A flag of an input is NAME:DTYPE:EXTENTxEXTENT...:VALUES:LOW:HIGH, as
+// `x:f32:8x1000:uniform:-4:4`, of an output NAME:DTYPE:EXTENTxEXTENT...[:INITIAL], as
+// `y:f32:8:zeros`: what it holds before a launch, `zeros` or the values of the input INITIAL,
+// without it a canary. With u = unit_at(hash_base(NAME, seed), i) of inputs.cuh, i the row-major
+// index, the value of an input before it is rounded to its type, nearest even (integers: cut) is
 //
 //   pattern constant   1
 //   pattern integer    floor(3 u) - 1; of an unsigned type floor(3 u)
@@ -20,6 +22,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -53,6 +56,7 @@ struct TensorSpec {
   std::vector<uint64_t> shape;
   Values values = Values::UNIFORM;
   float low = 0.0f, high = 0.0f;
+  std::string initial; // of an output
 
   const DtypeFacts &facts() const { return DTYPES[static_cast<int>(dtype)]; }
   uint64_t elements() const {
@@ -115,9 +119,9 @@ inline bool read_float(const std::string &text, float &value) {
 inline std::string parse_tensor(const std::string &text, bool is_input, TensorSpec &tensor) {
   using namespace tensor_text;
   const std::vector<std::string> parts = parts_of(text, ':');
-  if (parts.size() != (is_input ? 6 : 3)) {
+  if (is_input ? parts.size() != 6 : parts.size() != 3 && parts.size() != 4) {
     return std::string("expected NAME:DTYPE:EXTENTxEXTENT") +
-           (is_input ? ":VALUES:LOW:HIGH" : "");
+           (is_input ? ":VALUES:LOW:HIGH" : "[:INITIAL]");
   }
   tensor.text = text;
   tensor.name = parts[0];
@@ -139,8 +143,12 @@ inline std::string parse_tensor(const std::string &text, bool is_input, TensorSp
   }
   if (tensor.shape.size() > MAX_DIMENSIONS)
     return "'" + parts[2] + "' has more than 8 dimensions";
-  if (!is_input)
+  if (!is_input) {
+    tensor.initial = parts.size() == 4 ? parts[3] : "";
+    if (parts.size() == 4 && !is_identifier(tensor.initial))
+      return "'" + tensor.initial + "' is neither zeros nor the name of an input";
     return "";
+  }
   const int values = number_in(VALUES, parts[3]);
   if (values < 0)
     return "unknown values '" + parts[3] + "': uniform, uneven, ramp or zeros";
@@ -148,6 +156,22 @@ inline std::string parse_tensor(const std::string &text, bool is_input, TensorSp
   if (!read_float(parts[4], tensor.low) || !read_float(parts[5], tensor.high))
     return "'" + parts[4] + ":" + parts[5] + "' are no two numbers";
   return "";
+}
+
+// What an output holds before a launch, as an input of these values; nothing for a canary, and for
+// an INITIAL that is no input of the same type and shape.
+inline std::optional<TensorSpec> initial_of(const TensorSpec &output,
+                                            const std::vector<TensorSpec> &inputs) {
+  if (output.initial == "zeros") {
+    TensorSpec zeros = output;
+    zeros.values = Values::ZEROS;
+    return zeros;
+  }
+  for (const TensorSpec &input : inputs) {
+    if (input.name == output.initial && input.dtype == output.dtype && input.shape == output.shape)
+      return input;
+  }
+  return std::nullopt;
 }
 
 // A float to a number of fewer bits, nearest even, kept at the largest code; NaN does not occur.

@@ -67,6 +67,26 @@ def test_the_tensors_of_a_case_are_its_expressions_evaluated(scan: Project) -> N
     )
 
 
+def test_what_an_output_starts_as_is_told_to_the_program(scan: Project) -> None:
+    text = TEXT.replace("shape: [1]}", "shape: [1], initial: zeros}")
+    text = text.replace(
+        "      n:", "      z: {dtype: e4m3, shape: [rows, columns], initial: x}\n      n:"
+    )
+    kernel = loaded(scan, text)
+    words = case_words(kernel, kernel.cases["smoke"])
+    assert words[4:] == (
+        *("--output", "y:bf16:4x2x2", "--output", "z:e4m3:4x30:x", "--output", "n:i32:1:zeros"),
+    )
+
+
+def test_an_input_called_zeros_is_no_initial(scan: Project) -> None:
+    text = TEXT.replace("      x:", "      zeros:").replace(
+        "shape: [1]}", "shape: [1], initial: zeros}"
+    )
+    said = "13: 'initial: zeros' and an input of that name: rename it"
+    assert mistakes(lambda: loaded(scan, text)) == [f"kernel/kernels.yaml:{said}"]
+
+
 def test_bytes_that_are_moved_may_be_said(scan: Project) -> None:
     kernel = loaded(scan, TEXT + "    bytes_moved: 3 * rows * columns\n")
     assert operation_at(kernel, kernel.cases["smoke"]).bytes_moved == 360
@@ -105,6 +125,10 @@ def test_the_reference_is_part_of_the_record(scan: Project) -> None:
         ("max_rel: 1e-3", "max_rel: -1e-3", ["12: 'max_rel' must be 0 or more, not -0.001"]),
         ("i32, shape: [1]", "i32, shape: [1], max_abs: 0.5", [
             "13: an output of i32 takes a whole 'max_abs' and no 'max_rel'"]),
+        ("[1]", "[1], initial: xx", [
+            "13: 'initial' is zeros or the name of an input, not 'xx'; did you mean 'x'?"]),
+        ("[1]", "[1], initial: x", [
+            "13: 'initial' names 'x', which is e4m3 [rows, columns]: write both as i32 [1]"]),
         ("      n:", "      x:", ["13: 'x' is an input and an output"]),
         ("      n:", "      workspace:", [
             "13: 'workspace' cannot name a tensor; use letters, digits and '_', not 'workspace'"]),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from kernelrig import config
 from kernelrig.build import Request
+from kernelrig.config.operation_sizes import operation_at
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import Outcome, emulate, schedules_of
 from kernelrig.emu.launch.loader import load
@@ -17,7 +19,7 @@ from kernelrig.model import Build, Builds, Case, InputTensor, Pattern, Toolchain
 from kernelrig.proc import run_process
 from kernelrig.reference.tensors import input_elements
 from kernelrig.run.launches import prepare_launches
-from kernelrig.stages import Launch
+from kernelrig.stages import Launch, wanted_at
 
 from tests.compilations import build_to_describe, copy_kernel_folder
 
@@ -140,6 +142,10 @@ def test_a_launch_that_does_not_fit_is_a_sentence(
     assert described(softmax, tmp_path, *case, *x, "--output", "x:bf16:3x8") == (
         "--output names x a second time"
     )
+    held = ("--output", "y:bf16:3x8:x")
+    assert described(softmax, tmp_path, *case, *x, *held) == (
+        "--output 'y:bf16:3x8:x': no --input is called x and has its type and shape"
+    )
     transpose = built(project, "transpose", "sm_90a", cuda_toolchain)
     tensors = ("--input", "x:f32:6x8:ramp:-1:1", "--output", "y:f32:8x6")
     assert "stride" in described(transpose, tmp_path, "--case", "rows=6,columns=8", *tensors)
@@ -156,8 +162,6 @@ def test_a_launch_that_does_not_fit_is_a_sentence(
 def test_the_inputs_that_a_program_describes_are_those_computed_here(
     project: Path, tmp_path: Path, cuda_toolchain: Toolchain
 ) -> None:
-    from kernelrig.config.operation_sizes import operation_at
-
     build = built(project, "bias_gelu", "sm_90a", cuda_toolchain)
     case = Case("c", numbers=(("rows", 5), ("columns", 14)))
     operation = operation_at(KERNELS["bias_gelu"], case)
@@ -168,6 +172,27 @@ def test_the_inputs_that_a_program_describes_are_those_computed_here(
     for tensor in operation.inputs:
         written = np.load(tmp_path / f"{tensor.name}.npy")
         assert np.array_equal(written, input_elements(tensor, Pattern.RANDOM, 9))
+
+
+@pytest.mark.parametrize("mode", [("check",), ("once", "--samples", "3")])
+def test_each_launch_of_a_program_begins_with_what_its_outputs_start_as(
+    mode: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The harness itself, on the CPU: a second launch on what the first left would be twice off."""
+    case = Case("c", numbers=(("rows", 30), ("columns", 7), ("segments", 16)))
+    kernel = KERNELS["segment_sum"]
+    words = ("--mode", *mode, "--pattern", "random", "--seed", "5")
+    result = ("--result", tmp_path / "r.json")
+    done = run_process(
+        [sys.executable, "-m", "kernelrig", "--root", REPOSITORY, "run",
+         "kernel/examples/segment_sum.cu", "--arch", "sm_90a", "--schedules", "1", "--",
+         *words, *operation_at(kernel, case).words, *result],
+        cwd=REPOSITORY, timeout_s=300,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stdout + done.stderr
+    assert "stream-order" not in done.stdout + done.stderr
+    for name, wanted in wanted_at(kernel, case, Pattern.RANDOM, 5).items():
+        assert not wanted.wrong(np.load(tmp_path / f"r.{name}.npy")).any()
 
 
 def test_a_launch_of_another_signature_is_refused(

@@ -5,44 +5,29 @@ The PTX is nvcc's of kernel/examples/softmax.cu, and the launch file is what its
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from kernelrig import config
-from kernelrig.config.operation_sizes import operation_at
-from kernelrig.emu.__main__ import main
 from kernelrig.errors import ConfigError, ProtocolError
 from kernelrig.model import (
-    Builds,
     Case,
     Dtype,
-    Emulation,
     Kernel,
     Outcome,
     Output,
     Pattern,
-    Plan,
     Stage,
     StageKind,
     StageRecord,
 )
-from kernelrig.reference.tensors import input_elements
 from kernelrig.run.emulation import plan_for, read_case
-from kernelrig.run.launches import prepare_launches
 from kernelrig.run.requests import EmulateRequest
-from kernelrig.stages import launches, read_stage, stage_jobs
 
-from tests.stages import bench
-from tests.stages.emulation import EMULATOR
+from tests.run.emulated_operation import DATA, ROOT, emulated_stage
 
-ROOT = Path(__file__).parents[2]
-DATA = ROOT / "tests/data/operation"
 PTX = (DATA / "softmax-nvcc-13.0.88.ptx").read_text()
 LAUNCH = (DATA / "softmax-launch.json").read_text()
 STORE = "\tst.global.u16 \t[%rd8], %rs1;\n"
@@ -60,43 +45,7 @@ def kernel() -> Kernel:
 def emulated(
     root: Path, kernel: Kernel, stage: Stage, ptx: str = PTX, launch: str = LAUNCH
 ) -> StageRecord:
-    """Let a program describe its launch, emulate it, and judge what that left."""
-    own = root / "built"
-    own.mkdir(parents=True)
-    (own / "softmax.ptx").write_text(ptx)
-    (own / "launch.json").write_text(launch)
-    pattern = stage.patterns[0] if stage.patterns else Pattern.INTEGER
-    (x,) = operation_at(kernel, CASE).inputs
-    np.save(own / "x.npy", input_elements(x, pattern, stage.seeds[0]))
-    (own / "softmax").write_text(
-        f'#!/bin/sh\necho "$@" > {own}/asked\nwhile [ "$1" != --out ]; do shift; done\n'
-        f'cp {own}/launch.json {own}/x.npy "$2"\n'
-    )
-    (own / "softmax").chmod(0o755)
-    digest = hashlib.sha256(ptx.encode()).hexdigest()
-    built = bench.build("softmax", "softmax", folder=own, files={"softmax.ptx": digest})
-    plan, run = Plan("p", (stage,)), root / "run"
-    how = Emulation(schedules=2, checked_schedules=2)
-    wanted = launches(plan, kernel, Builds(built), EMULATOR)
-    run.mkdir()
-    files = prepare_launches(run, wanted, kernel, Builds(built))
-    folder = run / "stages" / "00-stage"
-    folder.mkdir(parents=True)
-    (run / "build").mkdir()
-    (run / "build/softmax.ptx").symlink_to(files["build/softmax.ptx"])
-    (job,) = stage_jobs(plan, kernel, Builds(built), None, EMULATOR, how)
-    ended = [bench.exited(c.name, emulate(folder, c.argv)) for c in job.commands]
-    ctx = bench.context(kernel=kernel, build=built, remote=EMULATOR)
-    return read_stage(stage, job, bench.ended(stage, *ended), folder, ctx)
-
-
-def emulate(folder: Path, argv: Sequence[str]) -> int:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        return main([*argv[3:]])
-    finally:
-        os.chdir(before)
+    return emulated_stage(root, kernel, stage, ptx, launch)
 
 
 @pytest.mark.parametrize("pattern", list(Pattern))

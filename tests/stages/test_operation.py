@@ -156,6 +156,23 @@ def test_an_element_that_was_not_written_fails_even_where_it_is_right(tmp_path: 
     assert record.verdict.summary == "n[4]: 2 of 6 elements were not written"
 
 
+def test_an_output_that_starts_as_zeros_says_that_unwritten_elements_do_not_show(
+    tmp_path: Path,
+) -> None:
+    save(tmp_path, "integer-0", right(Pattern.INTEGER, 0))
+    counts = replace(KERNEL.outputs["n"], initial="zeros")
+    ctx = context(kernel=replace(KERNEL, outputs={**KERNEL.outputs, "n": counts}))
+    # a program that says it began with a canary did something else
+    assert check(tmp_path, result(), ctx=ctx).verdict.outcome is Outcome.ERROR
+    content = result()
+    content["tensors"][2] = "n:i32:6:zeros"
+    record = check(tmp_path, content, ctx=ctx)
+    assert record.verdict.outcome is Outcome.PASS
+    facts = record.checks[0].facts
+    assert facts["n before each launch"] == "zeros: an element that nothing wrote does not show"
+    assert "y before each launch" not in facts
+
+
 @pytest.mark.parametrize(
     ("changes", "code"),
     [

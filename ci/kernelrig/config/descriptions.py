@@ -201,6 +201,9 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "shape": "Extents, slowest first: numbers, or expressions over the case's numbers.",
         "max_abs": "Largest error; with no tolerance the reference rounded to `dtype` is wanted.",
         "max_rel": "Largest error relative to the reference; added to `max_abs`.",
+        "initial": "What it holds before each launch, of a kernel that adds to it or updates it in "
+        "place: zeros, or the name of an input of the same type and shape. By default a canary, by "
+        "which an element that was not written shows.",
     },
     "Shape": {
         "rows_per_image": "Rows of A per image: M = images x rows_per_image.",

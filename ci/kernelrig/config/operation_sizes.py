@@ -7,11 +7,13 @@ from functools import lru_cache
 
 from kernelrig.config.expression import SIZE, evaluate
 from kernelrig.errors import ConfigError
-from kernelrig.files.validation import Complaint, Loc
+from kernelrig.files.validation import Complaint, Loc, nearest
 from kernelrig.model import Case, Dtype, Input, Kernel, Operation, Output, Values
 from kernelrig.model.operation import InputTensor, OutputTensor
 
 MOST_DIMENSIONS, MOST_TENSORS = 8, 32
+INITIAL_ZEROS = "zeros"
+"""Of an output: any other word is the name of an input."""
 MOST_BYTES = 1 << 40
 MOST_NUMBER = 10**12
 """Of a case, and of what programs take (options.cuh)."""
@@ -38,7 +40,7 @@ def operation_at(kernel: Kernel, case: Case) -> Operation:
         for name, t in kernel.inputs.items()
     )
     outputs = tuple(
-        OutputTensor(name, t.dtype, _shape(t.shape, numbers), t.max_abs, t.max_rel)
+        OutputTensor(name, t.dtype, _shape(t.shape, numbers), t.max_abs, t.max_rel, t.initial)
         for name, t in kernel.outputs.items()
     )
     whole = sum(t.bytes for t in inputs) + sum(t.bytes for t in outputs)
@@ -94,11 +96,30 @@ def operation_rules(kernel: Kernel) -> Iterator[Complaint]:
             yield Complaint((key,), f"{len(tensors)} {key}; at most {MOST_TENSORS}")
         for name, tensor in tensors.items():
             yield from (Complaint((key, name, *c.loc), c.text) for c in _tensor_rules(name, tensor))
+    for name, output in kernel.outputs.items():
+        if wrong := _why_not_initial(output, kernel.inputs):
+            yield Complaint(("outputs", name, "initial"), wrong)
     for rate in kernel.flop:
         if rate not in RATES:
             text = f"no peak is known for operands of '{rate}'; known: {', '.join(RATES)}"
             yield Complaint(("flop", rate), text)
     yield from _size_rules(kernel)
+
+
+def _why_not_initial(output: Output, inputs: dict[str, Input]) -> str:
+    """Return why an output cannot start as it says, empty if it can."""
+    if output.initial in ("", INITIAL_ZEROS):
+        both = output.initial in inputs
+        return f"'initial: {INITIAL_ZEROS}' and an input of that name: rename it" if both else ""
+    source = inputs.get(output.initial)
+    if source is None:
+        near = nearest(output.initial, (INITIAL_ZEROS, *inputs))
+        return f"'initial' is zeros or the name of an input, not '{output.initial}'{near}"
+    if (source.dtype, source.shape) == (output.dtype, output.shape):
+        return ""
+    said = f"{source.dtype} [{', '.join(map(str, source.shape))}]"
+    wanted = f"{output.dtype} [{', '.join(map(str, output.shape))}]"
+    return f"'initial' names '{output.initial}', which is {said}: write both as {wanted}"
 
 
 def _tensor_rules(name: str, tensor: Input | Output) -> Iterator[Complaint]:

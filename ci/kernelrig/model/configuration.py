@@ -204,13 +204,15 @@ class Output:
     """A tensor that an operation writes, right within `max_abs` + `max_rel` x |reference|.
 
     An element is also right if it is the reference rounded to `dtype`: without a tolerance it must
-    be. NaN and infinity never are.
+    be. NaN and infinity never are. `initial` is what it holds before a launch: `zeros`, or the
+    values of the input that it names; empty is a canary, by which an unwritten element shows.
     """
 
     dtype: Dtype
     shape: tuple[int | str, ...]
     max_abs: float = 0.0
     max_rel: float = 0.0
+    initial: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,14 +40,16 @@ class InputTensor(Tensor):
 
 @dataclass(frozen=True, slots=True)
 class OutputTensor(Tensor):
-    """A tensor that is compared after a launch."""
+    """A tensor that is compared after a launch; `initial` is as kernels.yaml has it."""
 
     max_abs: float
     max_rel: float
+    initial: str = ""
 
     def __str__(self) -> str:
         """Return it as the programs' `--output` takes it."""
-        return f"{self.name}:{self.dtype}:{_extents(self.shape)}"
+        held = f":{self.initial}" if self.initial else ""
+        return f"{self.name}:{self.dtype}:{_extents(self.shape)}{held}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,10 @@ def operation_said(asked: Asked, context: Context) -> str:
 
 def operation_facts(seen: HarnessResult, context: Context) -> dict[str, str]:
     facts = {f"elements of {o.name} compared": str(o.elements) for o in seen.outputs}
+    for name, output in context.kernel.outputs.items():
+        if output.initial:
+            said = f"{output.initial}: an element that nothing wrote does not show"
+            facts[f"{name} before each launch"] = said
     facts["reference"] = context.kernel.reference
     return facts | ({"label": context.label} if context.label else {})
 

@@ -55,6 +55,12 @@ WRONG = {
          "mov.b64 reads %r5", 32),
     "a high half of a sum": ("mov.u16 %h1, 5; mov.b32 %r6, {%h1, %h2}; add.u32 %r6, %r6, 3; "
                              "st.global.u32 [%rd1], %r6;", "mov.b32 reads %h2", 32),
+    "the half that lanes lack which have the other": (
+        "@%p1 mov.b64 %rd5, {%r190, %r5}; mov.b64 {_, %r6}, %rd5; @%p1 st.global.u32 [%rd1], %r6;",
+        "mov.b64 reads %r5", 8),
+    "a half of lanes that have neither": (
+        "@%p1 mov.b64 %rd5, {%r190, %r5}; mov.b64 {%r6, _}, %rd5; st.global.u32 [%rd1], %r6;",
+        "mov.b64 reads", 24),
     "half of a wide store": ("mov.b64 %rd5, {%r190, %r5}; and.b64 %rd1, %rd1, -8; "
                              "st.global.u64 [%rd1], %rd5;", "mov.b64 reads %r5", 32),
     "a sum": ("add.f32 %f1, %f1, 0f3F800000; st.global.f32 [%rd1], %f1;",
@@ -145,6 +151,8 @@ UNUSED = {
 LEFT_OUT = {
     "a half that is packed and not unpacked":  # as Triton has it
         "mov.b64 %rd5, {%r190, %r5}; mov.b64 {%r6, _}, %rd5; st.global.u32 [%rd1], %r6;",
+    "a half of lanes that have it, beside others that have neither":  # as CuTe DSL has it
+        "@%p1 mov.b64 %rd5, {%r190, %r5}; mov.b64 {%r6, _}, %rd5; @%p1 st.global.u32 [%rd1], %r6;",
     "a low half of a sum": "mov.u16 %h1, 5; mov.b32 %r6, {%h1, %h2}; add.u32 %r6, %r6, 3; "
         "and.b32 %r5, %r6, 0xFFFF; st.global.u32 [%rd1], %r5;",
     "lanes of a ballot that are masked": "mov.pred %p2, %p1; @%p1 setp.ne.u32 %p3, %r190, 3; "

@@ -37,6 +37,12 @@ def of(body: str, engine: str) -> tuple[Finding, ...]:
     return run_it(body, engine).findings
 
 
+HALVES = (
+    "setp.lt.u32 %p3, %r190, 16; mov.u32 %r4, %r3; @%p3 and.b32 %r4, %r3, 0xFFFF0000; "
+    "and.b32 %r5, %r4, 0xFFFF; "
+)
+"""Of %r4 lanes 8 to 15 hold the upper half of such a value, lanes 16 to 31 all of it."""
+
 USED = {
     "a store": ("st.global.u32 [%rd1], %r3;", 24),
     "a sum of it": ("add.u32 %r4, %r3, 1; st.global.u32 [%rd1], %r4;", 24),
@@ -83,6 +89,13 @@ USED = {
     "an exclusive sum, of one lane more": (
         "shfl.sync.up.b32 %r5|%p2, %r3, 1, 0, -1; mov.u32 %r4, %r3; @%p2 add.u32 %r4, %r5, %r3; "
         "sub.u32 %r4, %r4, %r3; setp.lt.u32 %p3, %r190, 10; @%p3 st.global.u32 [%rd1], %r4;", 1),
+    "half of it, of lanes that hold all of it too": (
+        HALVES + "setp.lt.u32 %p3, %r190, 20; @%p3 st.global.u32 [%rd1], %r5;", 4),
+    "the half that some lanes hold":
+        (HALVES + "@%p3 st.global.u32 [%rd1], %r4;", 8),
+    "bytes that some lanes hold and others do not": (
+        HALVES + "st.shared.u32 [%r2+512], %r4; ld.shared.u16 %h1, [%r2+512]; cvt.u32.u16 %r6, %h1;"
+        " setp.lt.u32 %p3, %r190, 20; @%p3 st.global.u32 [%rd1], %r6;", 4),
     "an atomic of shared memory": ("atom.shared.add.u32 %r4, [tile+1000], %r3;", 24),
     "a copy": ("st.shared.u32 [%r2+512], %r3; fence.proxy.async.shared::cta; bar.sync 0; "
                "setp.eq.u32 %p2, %r190, 0; "
@@ -122,6 +135,9 @@ UNUSED = {
     "ld.shared.u32 %r4, [%r2+512]; @%p1 st.global.u32 [%rd1], %r4;",
     "shared memory that is overwritten": "st.shared.u32 [%r2+512], %r3; "
     "st.shared.u32 [%r2+512], 7; ld.shared.u32 %r4, [%r2+512]; st.global.u32 [%rd1], %r4;",
+    "the half that some lanes do not hold": HALVES + "@%p3 st.global.u32 [%rd1], %r5;",
+    "bytes that some lanes do not hold": HALVES + "st.shared.u32 [%r2+512], %r4; "
+    "ld.shared.u16 %h1, [%r2+512]; cvt.u32.u16 %r6, %h1; @%p3 st.global.u32 [%rd1], %r6;",
     "a branch of a tail that only computes": "mov.u32 %r4, 0; setp.eq.u32 %p2, %r3, 0; "
     "@%p2 bra OVER; ld.global.u32 %r4, [%rd1]; OVER: @%p1 st.global.u32 [%rd1], %r4;",
     "what is computed behind the branch": "mov.u32 %r4, 0; setp.eq.u32 %p2, %r3, 0; "
@@ -280,6 +296,8 @@ def random_statements(rng: np.random.Generator) -> str:
         forms = [
             f"{guard}ld.shared.u32 {reg()}, [%r2+{at}];",
             f"{guard}st.shared.u32 [%r2+{at}], {reg()};",
+            f"{guard}ld.shared.s8 {reg()}, [%r2+{at + rng.integers(0, 4)}];",
+            f"{guard}st.shared.u16 [%r2+{at + 2 * rng.integers(0, 2)}], {reg()};",
             f"{guard}add.u32 {reg()}, {reg()}, {reg()};",
             f"{guard}and.b32 {reg()}, {reg()}, {reg()};",
             f"{guard}or.b32 {reg()}, {reg()}, {reg()};",

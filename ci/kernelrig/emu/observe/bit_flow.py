@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from kernelrig.emu.machine.instruction_table import Step
-from kernelrig.emu.numerics.arrays import LANES, U32, UNSIGNED, Array
-from kernelrig.emu.observe.value_origin import WHOLE, Held, first_of
+from kernelrig.emu.numerics.arrays import I64, LANES, U64, UNSIGNED, Array, lane_bits
+from kernelrig.emu.observe.value_origin import WHOLE, Held, Parts, as_part, chosen, first_of
 from kernelrig.ptx import Instruction
 
 
@@ -50,9 +50,9 @@ _ELEMENTS = {"f16x2": 16, "bf16x2": 16, "u16x2": 16, "s16x2": 16, "f32x2": 32}
 _MANY_ELEMENTS = frozenset({"setp", "set", "cvt", "vote"})
 
 
-def part_read(part: int, dtype: np.dtype[Any]) -> int:
+def part_read(part: Parts, dtype: np.dtype[Any]) -> Array:
     """Return the bits that an operand of some type takes of a register."""
-    return part & (1 << 8 * dtype.itemsize) - 1 if dtype.kind != "b" else part
+    return part.astype(UNSIGNED[dtype.itemsize]) if dtype.kind != "b" else part
 
 
 def results_by_bits(
@@ -63,11 +63,9 @@ def results_by_bits(
     assert step is not None
     reads = [dtype for _, dtype in step.reads]
     here = {
-        number: held[register]
+        number: held[register]._replace(lanes=some)
         for number, register in flow.values
-        if register in held
-        and held[register].lanes & lanes
-        and part_read(held[register].part, reads[number])
+        if register in held and (some := _reading(held[register], lanes, reads[number]))
     }
     if not here:
         return []
@@ -82,18 +80,34 @@ def results_by_bits(
         return [Held(bits & lanes, origin, part) for bits, part in every]
     bits = 0
     for value in here.values():
-        bits |= value.lanes & lanes
+        bits |= value.lanes
     element = next((n for word, n in _ELEMENTS.items() if word in i.flags), 0)
     if element and i.opcode not in _MANY_ELEMENTS:
-        part, mask = 0, (1 << element) - 1
-        for number, value in here.items():
-            for at in range(0, 8 * reads[number].itemsize, element):
-                part |= mask << at if value.part >> at & mask else 0
-        return [Held(bits, origin, part)] * len(flow.outs)
+        read, part, mask = _read(here, reads).view(U64), np.zeros(LANES, U64), (1 << element) - 1
+        for at in range(0, 64, element):
+            part |= np.where(read >> at & mask, U64.type(mask << at), U64.type(0))
+        return [Held(bits, origin, part.view(I64))] * len(flow.outs)
     if _only_upwards(i, reads):
-        lowest = min((v.part & -v.part for v in here.values()), default=1)
+        read = _read(here, reads)
+        lowest = read & -read
         return [Held(bits, origin, -lowest)] * len(flow.outs)
     return None
+
+
+def _reading(value: Held, lanes: int, dtype: np.dtype[Any]) -> int:
+    """Return the lanes in which an operand takes something of such a value."""
+    some = value.lanes & lanes
+    if not some or value.part is WHOLE:
+        return some
+    return some & lane_bits(part_read(value.part, dtype) != 0)
+
+
+def _read(here: Mapping[int, Held], reads: Sequence[np.dtype[Any]]) -> Parts:
+    """Return the bits that any of some operands takes of such values."""
+    every = np.zeros(LANES, I64)
+    for number, value in here.items():
+        every |= part_read(value.bits, reads[number]).astype(I64)
+    return every
 
 
 def _of_integers(
@@ -111,7 +125,7 @@ def _only_upwards(i: Instruction, reads: Sequence[np.dtype[Any]]) -> bool:
 
 def _tried(
     flow: Flow, row: int, operands: Sequence[Any], here: Mapping[int, Held], *, both: bool
-) -> list[tuple[int, int]]:
+) -> list[tuple[int, Parts]]:
     """Run the instruction with such bits clear and set: those that differ follow from them.
 
     `both`: bits of several operands meet in one, so that all combinations count.
@@ -123,9 +137,9 @@ def _tried(
     choices: list[Sequence[bool]] = [(False, True)] * len(here) if both else [(False, True)]
     first: list[Array] = []
     differ: list[Array] = []
-    for chosen in product(*choices):
+    for tries in product(*choices):
         tried = list(of_row)
-        for number, value in zip(masks, chosen if both else chosen * len(masks), strict=True):
+        for number, value in zip(masks, tries if both else tries * len(masks), strict=True):
             tried[number] = _with(of_row[number], masks[number], value)
         made = step.run(*tried)
         bits = [_bits(part) for part in (made if isinstance(made, tuple) else (made,))]
@@ -135,10 +149,7 @@ def _tried(
     found = []
     for (_, dtype), part in zip(step.writes, differ, strict=True):
         flat = np.broadcast_to(part, (1, LANES))[0]
-        word = int(np.bitwise_or.reduce(flat))
-        if dtype.kind == "b" or (dtype.kind == "i" and word >> 8 * dtype.itemsize - 1):
-            word = WHOLE if dtype.kind == "b" else word | -1 << 8 * dtype.itemsize
-        found.append((_lanes(flat != 0), word))
+        found.append((lane_bits(flat != 0), WHOLE if dtype.kind == "b" else as_part(flat, dtype)))
     return found
 
 
@@ -149,11 +160,9 @@ def _row_of(operand: Any, row: int) -> Array:  # noqa: ANN401 - an array, or a c
 
 
 def _mask(value: Held, like: Array) -> Array:
-    lanes = (np.uint32(value.lanes) >> np.arange(LANES, dtype=U32) & 1).astype(np.bool_)[None]
     if like.dtype.kind == "b":
-        return lanes
-    kind = UNSIGNED[like.dtype.itemsize]
-    return np.asarray(np.where(lanes, kind.type(part_read(value.part, kind)), kind.type(0)))
+        return chosen(value.lanes)[None]
+    return part_read(value.bits, like.dtype)[None]
 
 
 def _with(values: Array, mask: Array, ones: bool) -> Array:
@@ -166,7 +175,3 @@ def _bits(values: Array) -> Array:
     if values.dtype.kind == "b":
         return values
     return np.ascontiguousarray(values).view(UNSIGNED[values.dtype.itemsize])
-
-
-def _lanes(chosen: Array) -> int:
-    return int(np.packbits(chosen, bitorder="little").view(U32)[0])

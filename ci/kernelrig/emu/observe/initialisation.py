@@ -159,8 +159,9 @@ class Init(Hooks):
             step = machine.program.codegen.steps[batch.at]
             for (register, _), (lanes, part) in zip(step.writes, brought, strict=True):
                 if register is not None:
-                    for warp, bits in zip(batch.warps.tolist(), bits_of(lanes), strict=True):
-                        values.hold(warp, register.index, bits, origin, part)
+                    rows = zip(batch.warps.tolist(), bits_of(lanes), part, strict=True)
+                    for warp, bits, own in rows:
+                        values.hold(warp, register.index, bits, origin, own)
         return chosen
 
     def marks(self, cta: int) -> NDArray[np.bool_]:

@@ -14,14 +14,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.numerics.arrays import LANES
+from kernelrig.emu.numerics.arrays import LANES, lane_bits
 from kernelrig.emu.observe.bit_flow import Flow
-from kernelrig.emu.observe.value_origin import Held
+from kernelrig.emu.observe.value_origin import Held, chosen
 
 Numbers = NDArray[np.uint64]
 _SIGNS = {"add": (1, 1), "sub": (1, -1), "neg": (-1,), "mov": (1,)}
 _TYPES = frozenset({"u32", "s32", "b32", "u64", "s64", "b64"})
-_EACH = np.arange(LANES)
 
 
 class LinearValues:
@@ -53,12 +52,12 @@ def left_of_sums(
             continue
         if value.sums is None or value.decided or number >= len(signs):
             return made
-        numbers = np.where(_chosen(value.lanes), value.sums, np.uint64(0))
+        numbers = np.where(chosen(value.lanes), value.sums, np.uint64(0))
         total = total + numbers if signs[number] > 0 else total - numbers
     result = made[0]
     if i.opcode == "mov":  # a copy has what it is a copy of
         return [result._replace(sums=total)]
-    left = result.lanes & _bits(total != 0)
+    left = result.lanes & lane_bits(total != 0)
     return [result._replace(lanes=left, sums=total)]
 
 
@@ -66,7 +65,7 @@ def moved_by(value: Held, sources: NDArray[np.uint32]) -> Numbers | None:
     """Return the numbers of lanes that have each taken another lane's value."""
     if value.sums is None:
         return None
-    numbers = np.where(_chosen(value.lanes), value.sums, np.uint64(0))
+    numbers = np.where(chosen(value.lanes), value.sums, np.uint64(0))
     return np.asarray(numbers[sources & np.uint32(LANES - 1)])
 
 
@@ -79,12 +78,4 @@ def merged(lanes: int, new: Held | None, left: int, before: Held | None) -> Numb
     none = np.zeros(LANES, np.uint64)
     written = new.sums if new is not None and new.sums is not None else none
     kept = before.sums if before is not None and before.sums is not None else none
-    return np.where(_chosen(lanes), written, np.where(_chosen(left), kept, none))
-
-
-def _chosen(lanes: int) -> NDArray[np.bool_]:
-    return np.asarray((np.uint32(lanes) >> _EACH & 1).astype(np.bool_))
-
-
-def _bits(chosen: NDArray[np.bool_]) -> int:
-    return int(np.packbits(chosen, bitorder="little").view(np.uint32)[0])
+    return np.where(chosen(lanes), written, np.where(chosen(left), kept, none))

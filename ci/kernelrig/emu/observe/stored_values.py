@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
-from kernelrig.emu.numerics.arrays import Array, Mask
+from kernelrig.emu.numerics.arrays import Array, Mask, lane_bits
 from kernelrig.emu.observe.byte_flow import stored_rows
 from kernelrig.emu.observe.origins import Origins
 from kernelrig.emu.observe.value_flow import bits_of
-from kernelrig.emu.observe.value_origin import Held, Origin, first_of
+from kernelrig.emu.observe.value_origin import Held, Origin, chosen, first_of
 from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
 from kernelrig.ptx import Instruction
 
@@ -72,15 +72,16 @@ class StoredValues:
                 bits = value.lanes & lanes[row] if value else 0
                 if not bits or value is None:
                     continue
-                own = [byte for byte in range(width) if value.part >> 8 * byte & 0xFF]
-                if not own:  # of what is stored nothing
+                of_lanes = value.part.astype("<i8").view(np.uint8).reshape(32, 8)
+                own = (of_lanes[:, :width] != 0) & chosen(bits)[:, None]
+                if not own.any():  # of what is stored nothing
                     continue
                 if space == "global":
-                    warp = int(batch.warps[row])
+                    warp, bits = int(batch.warps[row]), lane_bits(own.any(axis=1))
                     self.origins.report(value.origin, batch.at, warp, bits, decided=value.decided)
                     continue
-                chosen = [lane for lane in range(32) if bits >> lane & 1]
-                starts = (flat[row, chosen, None] + (number * width + np.array(own))).reshape(-1)
+                storing, byte = np.nonzero(own)
+                starts = flat[row, storing] + number * width + byte
                 origin = self.origins.in_memory(value.origin) if value.decided else value.origin
                 stored.unmarked.append((space, starts, 1, origin))
 

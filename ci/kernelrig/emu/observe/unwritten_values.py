@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.numerics.arrays import Array, Mask, narrowed
 from kernelrig.emu.observe.bit_flow import Flow
@@ -26,7 +28,7 @@ from kernelrig.emu.observe.origins import Origins
 from kernelrig.emu.observe.product_values import ProductValues
 from kernelrig.emu.observe.stored_values import Stored, StoredValues
 from kernelrig.emu.observe.value_flow import bits_of, flow_of, note_fate, results
-from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, first_of
+from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, Parts, chosen, first_of
 
 _NEVER = -1
 
@@ -43,7 +45,9 @@ class UnwrittenValues:
         self._regions: dict[int, frozenset[int] | None] = {}  # by branch
         self.products = ProductValues(self.hold)
 
-    def hold(self, warp: int, register: int, lanes: int, origin: Origin, part: int = WHOLE) -> None:
+    def hold(
+        self, warp: int, register: int, lanes: int, origin: Origin, part: Parts = WHOLE
+    ) -> None:
         """Let some lanes of a register hold a value of `origin`."""
         if not lanes:
             return
@@ -53,7 +57,7 @@ class UnwrittenValues:
             value = Held(
                 lanes | before.lanes,
                 first_of((before.origin, value.origin)),
-                part | before.part,
+                value.bits | before.bits,
                 before.decided and value.decided,
             )
         self.registers.put(warp, register, value)
@@ -115,10 +119,12 @@ class UnwrittenValues:
         # Of lanes that jump over a write, what was there follows from the value as well.
         for register in (_decided_by(at), *written_in(self.machine.program, region)):
             before = held.get(register)
-            bits = of_guard.lanes & lanes | (before.lanes if before else 0)
+            jumping = of_guard.lanes & lanes
+            bits = jumping | (before.lanes if before else 0)
+            part = np.where(chosen(jumping), WHOLE, before.part) if before else WHOLE
             origin = before.origin if before else of_guard.origin
             decided = before is None or before.decided
-            self.registers.put(warp, register, Held(bits, origin, decided=decided))
+            self.registers.put(warp, register, Held(bits, origin, part, decided))
 
     def _region(self, at: int) -> frozenset[int] | None:
         """Return where registers follow from what decides a branch, if it decides nothing else."""
@@ -170,12 +176,14 @@ class UnwrittenValues:
                 known = value.origin if value and value.lanes & lanes else None
                 known = known or (of_guard.origin if of_guard else None)
                 assert known is not None
-                part = WHOLE if by_guard or value is None else value.part
+                part = WHOLE if value is None else value.part
                 decided = value is None or value.decided
                 if before and left:
-                    part |= before.part
+                    part = np.where(chosen(left), before.part, part)
                     decided = decided and before.decided
                     known = first_of((known, before.origin))
+                if by_guard:
+                    part = np.where(chosen(by_guard), WHOLE, part)
                 sums = None if by_guard else merged(bits, value, left, before)
                 self.registers.put(warp, register, Held(bits | left, known, part, decided, sums))
             else:

@@ -17,10 +17,10 @@ from kernelrig.emu.machine.findings import Findings
 from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.program import Program
-from kernelrig.emu.numerics.arrays import LANES, U32, Array, Mask, lane_words
+from kernelrig.emu.numerics.arrays import I64, LANES, U32, Array, Mask, lane_words
 from kernelrig.emu.observe.bit_flow import COPIES, Flow, part_read, results_by_bits
 from kernelrig.emu.observe.linear_values import left_of_sums, moved_by
-from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, first_of
+from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, chosen, first_of
 from kernelrig.emu.tensor.warp_product import WarpForm, registers_of, sums_of, words_of
 from kernelrig.ptx import Address, Instruction, Negated, Operand, Register, Vector
 
@@ -205,7 +205,7 @@ def _by_what_is_read(
     part = WHOLE
     if flow.kind == "spread":
         if "ballot" in flow.instruction.flags:  # a bit of the result each
-            part = bits
+            part = np.full(LANES, bits)
         bits = lanes
     return [Held(bits, origin, part)] * len(flow.outs)
 
@@ -242,8 +242,9 @@ def _words(batch: WarpBatch, register: int, held: Mapping[int, dict[int, Held]])
     words = np.zeros((batch.size, LANES), U32)
     for row, of in held.items():
         if value := of.get(register):
-            bits = part_read(value.part, U32) or 0xFFFFFFFF  # of a wider register
-            words[row] = np.where(np.uint32(value.lanes) >> np.arange(LANES) & 1, bits, 0)
+            bits = part_read(value.part, U32)
+            bits = np.where(bits, bits, U32.type(0xFFFFFFFF))  # of a wider register
+            words[row] = np.where(chosen(value.lanes), bits, 0)
     return words
 
 
@@ -283,7 +284,7 @@ def _permuted(
         for _, register in flow.values[1:]:
             others |= of[register].lanes if register in of else 0
         if origin is not None and bits[row] | others:
-            part = WHOLE if others else int(np.bitwise_or.reduce(words[row]))
+            part = WHOLE if others else words[row].astype(I64)
             decided = all(of[r].decided for _, r in flow.values if r in of)
             value = of.get(flow.values[0][1])
             known = value and not others and flow.instruction.opcode == "shfl"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.machine.findings import Context
+from kernelrig.emu.numerics.arrays import I64, LANES, SIGNED, UNSIGNED, Array
 
 REGISTER = "register-not-written"
 """The rule of registers whose values nothing uses."""
@@ -45,22 +46,43 @@ class Origin:
         return self.unused != REGISTER or (self.computed and not self.left_out)
 
 
-WHOLE = -1
+Parts: TypeAlias = NDArray[np.int64]
+"""By lane, bits of a register; the highest stands for all above it."""
+
+WHOLE: Parts = np.full(LANES, -1)
+WHOLE.setflags(write=False)
 MOST_BESIDE = 2
+_EACH = np.arange(LANES)
 
 
 class Held(NamedTuple):
     """The lanes (bits) of a register that hold such a value, where it comes from, and its bits.
 
-    `decided`: the value is one that the program computed, and such a one said which. `sums` is
-    what the lanes hold beside what was written, where it has a name (`linear_values`).
+    `part` are the bits of each lane: one may lack half of what is there, others all. `decided`: the
+    value is one that the program computed, and such a one said which. `sums` is what the lanes hold
+    beside what was written, where it has a name (`linear_values`).
     """
 
     lanes: int
     origin: Origin
-    part: int = WHOLE
+    part: Parts = WHOLE
     decided: bool = False
     sums: NDArray[np.uint64] | None = None
+
+    @property
+    def bits(self) -> Parts:
+        """The part, nothing in lanes that do not hold such a value."""
+        return np.where(chosen(self.lanes), self.part, np.int64(0))
+
+
+def chosen(lanes: int) -> NDArray[np.bool_]:
+    return np.asarray((np.uint32(lanes) >> _EACH & 1).astype(np.bool_))
+
+
+def as_part(words: Array, dtype: np.dtype[Any]) -> Parts:
+    """Return the bits of registers that bits of a type are: a sign is in all above."""
+    kind = SIGNED if dtype.kind == "i" else UNSIGNED
+    return words.view(kind[dtype.itemsize]).astype(I64)
 
 
 def first_of(origins: Iterable[Origin]) -> Origin:

@@ -56,8 +56,8 @@ def test_a_wheel_brings_the_native_core_and_uses_it(wheel: Path, tmp_path: Path)
     installed = tmp_path / "installed"
     assert wheel.name.endswith("-py3-none-linux_x86_64.whl")
     zipfile.ZipFile(wheel).extractall(installed)
-    brought = list((installed / "kernelrig/emu/native/prebuilt").iterdir())
-    assert sorted(p.name[:15] for p in brought) == ["core-x86-64-v2-", "core-x86-64-v3-"]
+    (brought,) = (installed / "kernelrig/emu/native/prebuilt").iterdir()
+    assert brought.name.startswith(("core-x86-64-v2-", "core-x86-64-v3-"))
 
     (tmp_path / "k.ptx").write_text(kernel_text("bar.sync 0;", [], "sm_90a"))
     launch = {"schema": 1, "module": "k.ptx", "entry": "k", "grid": [1, 1, 1]}

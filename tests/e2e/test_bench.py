@@ -71,6 +71,7 @@ def rows(answer: Answer) -> dict[str, str]:
     return {match[1]: match[2] for match in found if match}
 
 
+@pytest.mark.long
 def test_builds_take_slots_in_one_stage_and_each_pair_has_its_result(project: Project) -> None:
     answer = bench(project, "quick", "slow", "quick:production")
     assert (answer.exit_code, answer.sentences) == (0, [])

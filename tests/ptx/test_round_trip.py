@@ -9,14 +9,13 @@ import pytest
 from kernelrig.findings import locate
 from kernelrig.ptx import Module, parse_ptx
 
+from tests.long_cases import mostly_long
 from tests.ptx.flat import flat_ptx
 from tests.ptx.text import HEAD
 from tests.ptx_fixture import Assemble, CompilePtx, OwnPtx
 
 LANGUAGE = "tests/ptx/probes/language.cu"
 VARIANTS = ("production", "timing", "debug", "guard")
-OFTEN = ("production", "guard")
-"""The two whose code is most unlike."""
 
 HAND_WRITTEN = (
     HEAD
@@ -64,10 +63,7 @@ def check_round_trip(text: str, assemble: Assemble) -> Module:
     return module
 
 
-@pytest.mark.parametrize(
-    "variant",
-    [v if v in OFTEN else pytest.param(v, marks=pytest.mark.long) for v in VARIANTS],
-)
+@pytest.mark.parametrize("variant", mostly_long(VARIANTS, "production"))
 def test_the_megakernel_comes_through(variant: str, own_ptx: OwnPtx, assemble: Assemble) -> None:
     text = own_ptx("patch_embed", "sm_100a", variant)
     check_round_trip(upto_first_entry(text), assemble)

@@ -8,7 +8,7 @@ kinds: small integers, which add up exactly, numbers of like and of far magnitud
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -229,16 +229,25 @@ def metadata(bits: int, count: int, salt: int) -> NDArray[np.uint32]:
 
 
 def emulated(form: str, engine: str = NUMPY, *, hardware: bool = True) -> Result:
-    return run_text(
-        text_of(form), data_of(form), block=(LANES * WARPS, 1, 1), engine=engine,
-        hardware_accumulation=hardware,
-    )  # fmt: skip
+    return emulated_words(text_of(form), data_of(form), engine, hardware=hardware)
 
 
 def on_gpu(gpu: Gpu, form: str) -> NDArray[Any]:
-    left: NDArray[Any] = gpu.run(
-        text_of(form), "k", data_of(form), grid=(1, 1, 1), block=(LANES * WARPS, 1, 1)
-    )["d"]
+    return words_on_gpu(gpu, text_of(form), data_of(form))
+
+
+def emulated_words(
+    text: str, data: dict[str, NDArray[Any]], engine: str, *, hardware: bool
+) -> Result:
+    """Run a kernel of this shape, whatever its instruction."""
+    return run_text(
+        text, data, block=(LANES * WARPS, 1, 1), engine=engine, hardware_accumulation=hardware
+    )
+
+
+def words_on_gpu(gpu: Gpu, text: str, data: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return what such a kernel leaves in `d`."""
+    left: NDArray[Any] = gpu.run(text, "k", data, grid=(1, 1, 1), block=(LANES * WARPS, 1, 1))["d"]
     return left
 
 
@@ -263,19 +272,29 @@ def differing(ours: NDArray[Any], theirs: NDArray[Any]) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
+    sparse, files = "--sparse" in arguments, [a for a in arguments if a != "--sparse"]
+    return compare(SPARSE_FORMS if sparse else FORMS, emulated, on_gpu, files)
+
+
+def compare(
+    forms: Iterable[str],
+    ours: Callable[[str], Result],
+    theirs: Callable[[Gpu, str], NDArray[Any]],
+    files: Sequence[str],
+) -> int:
+    """Say of each form whether the GPU here leaves the same; write what it left to a file."""
     gpu = Gpu()
     left: dict[str, NDArray[Any]] = {}
     failed = 0
-    sparse, files = "--sparse" in arguments, [a for a in arguments if a != "--sparse"]
-    for form in SPARSE_FORMS if sparse else FORMS:
+    for form in forms:
         try:
-            left[form] = on_gpu(gpu, form)
+            left[form] = theirs(gpu, form)
         except GpuError as e:
             failed += 1
             sys.stdout.write(f"{form}: {e}\n")
             gpu = Gpu()
             continue
-        lines = differing(emulated(form).buffers["d"], left[form])
+        lines = differing(ours(form).buffers["d"], left[form])
         failed += bool(lines)
         sys.stdout.write(f"{form}: {'differs' if lines else 'the same'}\n")
         sys.stdout.writelines(f"  {line}\n" for line in lines)

@@ -7,7 +7,6 @@ and writes what the GPU left. Warps have data of the kinds of `mma_cases`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,17 @@ from kernelrig.emu.launch.engines import NUMPY
 from numpy.typing import NDArray
 
 from tests.emu.gpu import Gpu
-from tests.emu.harness import HEAD, Result, run_text
-from tests.emu.mma_cases import KINDS, LANES, WARPS, differing, float_bits, hashed
+from tests.emu.harness import HEAD, Result
+from tests.emu.mma_cases import (
+    KINDS,
+    LANES,
+    WARPS,
+    compare,
+    emulated_words,
+    float_bits,
+    hashed,
+    words_on_gpu,
+)
 
 FORMS = tuple(
     f"m8n8k4.{a}.{b}.{d}.f16.f16.{c}"
@@ -78,32 +86,12 @@ def data_of(form: str) -> dict[str, NDArray[Any]]:
 
 
 def emulated(form: str, engine: str = NUMPY, *, hardware: bool = True) -> Result:
-    return run_text(
-        text_of(form), data_of(form), block=(LANES * WARPS, 1, 1), engine=engine,
-        hardware_accumulation=hardware,
-    )  # fmt: skip
+    return emulated_words(text_of(form), data_of(form), engine, hardware=hardware)
 
 
 def on_gpu(gpu: Gpu, form: str) -> NDArray[Any]:
-    left: NDArray[Any] = gpu.run(
-        text_of(form), "k", data_of(form), grid=(1, 1, 1), block=(LANES * WARPS, 1, 1)
-    )["d"]
-    return left
-
-
-def main(arguments: Sequence[str]) -> int:
-    gpu, left, failed = Gpu(), {}, 0
-    for form in FORMS:
-        left[form] = on_gpu(gpu, form)
-        lines = differing(emulated(form).buffers["d"], left[form])
-        failed += bool(lines)
-        sys.stdout.write(f"{form}: {'differs' if lines else 'the same'}\n")
-        sys.stdout.writelines(f"  {line}\n" for line in lines)
-        sys.stdout.flush()
-    if arguments:
-        np.savez_compressed(arguments[0], **left)  # type: ignore[arg-type]
-    return int(failed > 0)
+    return words_on_gpu(gpu, text_of(form), data_of(form))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(compare(FORMS, emulated, on_gpu, sys.argv[1:]))

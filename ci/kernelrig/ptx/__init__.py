@@ -23,7 +23,7 @@ from kernelrig.ptx.operands import (
     Vector,
 )
 from kernelrig.ptx.parse.module import parse_ptx
-from kernelrig.ptx.results import registers_in, results
+from kernelrig.ptx.results import registers_in, results, writers
 
 __all__ = [
     "Address",
@@ -57,4 +57,5 @@ __all__ = [
     "parse_ptx",
     "registers_in",
     "results",
+    "writers",
 ]

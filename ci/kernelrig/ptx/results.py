@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kernelrig.ptx.nodes import Instruction
+from kernelrig.ptx.nodes import Function, Instruction
 from kernelrig.ptx.operands import (
     Address,
     Arguments,
@@ -37,6 +37,15 @@ def results(instruction: Instruction) -> tuple[Register, ...]:
     if instruction.opcode in _NO_RESULT and not instruction.has("red"):
         return ()
     return _registers(first)
+
+
+def writers(function: Function) -> dict[int, list[Instruction]]:
+    """Return the instructions that write a register, by its index."""
+    found: dict[int, list[Instruction]] = {}
+    for instruction in function.instructions:
+        for register in results(instruction):
+            found.setdefault(register.index, []).append(instruction)
+    return found
 
 
 def _registers(operand: Operand) -> tuple[Register, ...]:

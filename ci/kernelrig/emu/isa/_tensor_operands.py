@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.machine.addressing import running_slots
 from kernelrig.emu.machine.instruction_table import Unsupported
+from kernelrig.emu.machine.lane_groups import value_at
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import RESERVED_BYTES
@@ -35,12 +36,6 @@ def cta_group_of(i: Instruction) -> int:
     if len(found) != 1:
         raise Unsupported(f"{i.mnemonic} needs .cta_group::1 or .cta_group::2")
     return found[0]
-
-
-def value_at(array: Array, row_: int, lane: int) -> int:
-    """Return what the thread holds of a register."""
-    rows, lanes = array.shape
-    return int(array[row_ if rows > 1 else 0, lane if lanes > 1 else 0])
 
 
 Decode = Callable[[WarpBatch, int, NDArray[np.bool_], list[int]], Callable[[Op], Iterator[None]]]

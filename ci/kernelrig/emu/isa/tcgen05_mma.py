@@ -25,9 +25,9 @@ from kernelrig.emu.isa._tensor_operands import (
     slots_of,
     sparse_metadata,
     tensor_address,
-    value_at,
 )
 from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.lane_groups import value_at
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op

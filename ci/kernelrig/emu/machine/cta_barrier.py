@@ -17,9 +17,8 @@ from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.emu.machine.lane_groups import value_at
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.stall import ALL_LANES, BARRIER, Stall, name_warps
-from kernelrig.emu.numerics.arrays import LANES, Array, Mask, lane_bits
+from kernelrig.emu.numerics.arrays import LANES, Array, Mask, lane_bits, lanes_of_bits
 
-_LANE = np.arange(LANES, dtype=np.uint32)
 TURN = "barrier.cluster, the next CTA"
 """What warps wait for that may pass a cluster's barrier and let another CTA go first."""
 
@@ -136,7 +135,7 @@ def _add(
     lanes: int,
 ) -> None:
     mask = notified.setdefault(at, np.zeros((batch.size, LANES), np.bool_))
-    mask[row] |= (np.uint32(lanes) >> _LANE & 1).astype(np.bool_)
+    mask[row] |= lanes_of_bits(lanes)
 
 
 class CtaBarriers(_Barriers):
@@ -369,5 +368,5 @@ def _invalid(number: int, wanted: int, counted: bool) -> str:
 
 def _row_mask(batch: WarpBatch, row: int, lanes: int) -> NDArray[np.bool_]:
     mask = np.zeros((batch.size, LANES), np.bool_)
-    mask[row] = (np.uint32(lanes) >> _LANE & 1).astype(np.bool_)
+    mask[row] = lanes_of_bits(lanes)
     return mask

@@ -108,11 +108,15 @@ class OperationQueue:
                 self._leave_stream(op)
             return
         op.done = op.read = True
-        self.heads.remove(op)
-        self._leave_stream(op)
+        self._remove(op)
         if op.machine.hooks:
             op.machine.hooks.op_done(op)
         op.machine.wake(op)
+
+    def _remove(self, op: Op) -> None:
+        """Forget an operation that is done."""
+        self.heads.remove(op)
+        self._leave_stream(op)
 
     def finish(self, op: Op) -> None:
         """Let `op`, one of the heads, do all of its events."""

@@ -50,7 +50,7 @@ from kernelrig.emu.machine.progress import AT, LAST
 from kernelrig.emu.machine.schedule_policy import LATE, Policy, latest
 from kernelrig.emu.machine.time_limit import limits_pass
 from kernelrig.emu.machine.warp_barriers import meet
-from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, full_mask
+from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, full_mask, lanes_of_words
 
 
 @dataclass
@@ -255,7 +255,7 @@ class Scheduler:
             )
             own = np.where(here, members, 0)
             bits = np.bitwise_or.reduce(own, axis=1).astype(np.uint32)
-            needed = alive & (bits[:, None] >> np.arange(LANES, dtype=np.uint32) & 1).astype(bool)
+            needed = alive & lanes_of_words(bits)
         gathered = self.waiters.gather(batch, needed)
         if gathered is not batch and condition.collective == "mask":
             for warp in batch.warps.tolist():

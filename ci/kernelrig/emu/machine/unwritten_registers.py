@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
-from kernelrig.emu.numerics.arrays import LANES, Mask, lane_words
+from kernelrig.emu.numerics.arrays import LANES, Mask, lane_words, lanes_of_words
 from kernelrig.ptx import Instruction, Negated, Operand, Register, Vector
 
 _ALL = (1 << LANES) - 1
@@ -66,7 +66,7 @@ class UnwrittenRegisters:
         if values is None:
             if instruction.opcode == "wgmma":
                 return  # it reports by itself what none of the warps has written
-            held = (lanes[:, None] >> np.arange(LANES, dtype=np.uint32) & 1).astype(np.bool_)
+            held = lanes_of_words(lanes)
             batch.report(
                 "uninitialised", text, held, same=operand, context=Context("register-not-written")
             )

@@ -13,9 +13,7 @@ import numpy as np
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.program import STOP, Segment
 from kernelrig.emu.machine.stall import ALL_LANES
-from kernelrig.emu.numerics.arrays import LANES, full_mask
-
-_LANE = np.arange(LANES, dtype=np.uint32)
+from kernelrig.emu.numerics.arrays import LANES, full_mask, lanes_of_bits
 
 
 def meet(
@@ -28,7 +26,7 @@ def meet(
         if mask is not None:
             by_mask.setdefault(mask, []).append(batch)
     for mask, batches in by_mask.items():
-        named = (mask >> _LANE & 1).astype(np.bool_)
+        named = lanes_of_bits(mask)
         here = np.any([full_mask(batch.lanes, 1)[0] for batch in batches], axis=0)
         missing = named & machine.alive[int(batches[0].warps[0])] & ~here
         if len(batches) > 1 and not missing.any() and not (here & ~named).any():

@@ -189,7 +189,7 @@ class CoreScheduler:
     def _overwritten(self, address: int, register: int, at: int, lanes: int, late: int) -> int:
         batch = self.machine.batch(address)
         words = np.ctypeslib.as_array((ctypes.c_uint32 * batch.size).from_address(lanes))
-        mask = (words[:, None] >> np.arange(LANES, dtype=np.uint32) & 1).astype(np.bool_)
+        mask = lanes_of_words(words)
         batch.at = at
         if late:  # the core knows
             report_overwritten(batch, mask, register)

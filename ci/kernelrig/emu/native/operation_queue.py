@@ -57,19 +57,10 @@ class NativeQueue(OperationQueue):
             lanes=tuple(lane for lane in range(LANES) if bits >> lane & 1),
         )  # fmt: skip
 
-    def step(self, op: Op) -> None:
-        for _ in op.steps:
-            if op.leaves_stream:
-                self._leave_stream(op)
-            return
-        op.done = op.read = True
-        machine = self._machine
+    def _remove(self, op: Op) -> None:
         del self.by_id[op.number]
         self._calls.core_finish(self._core, op.number)
         op.stream = None
-        if machine.hooks:
-            machine.hooks.op_done(op)
-        machine.wake(op)
 
     def finish(self, op: Op) -> None:
         if op.number in self.by_id:

@@ -205,6 +205,12 @@ def lane_bits(mask: NDArray[np.bool_]) -> int:
     return int(np.packbits(mask, bitorder="little").view(np.uint32)[0])
 
 
+def lanes_of_bits(bits: int) -> NDArray[np.bool_]:
+    """Return the 32 lanes of an integer, lane 0 lowest."""
+    (lanes,) = lanes_of_words(np.array([bits], np.uint32))
+    return np.asarray(lanes)
+
+
 def lane_words(lanes: Array) -> NDArray[np.uint32]:
     """Return each row of an (n, 32) array of lanes as a word, lane 0 lowest."""
     return np.packbits(np.ascontiguousarray(lanes), axis=1, bitorder="little").view(np.uint32)[:, 0]

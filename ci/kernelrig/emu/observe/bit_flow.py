@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from kernelrig.emu.machine.instruction_table import Step
-from kernelrig.emu.numerics.arrays import I64, LANES, U64, UNSIGNED, Array, lane_bits
-from kernelrig.emu.observe.value_origin import WHOLE, Held, Parts, as_part, chosen, first_of
+from kernelrig.emu.numerics.arrays import I64, LANES, U64, UNSIGNED, Array, lane_bits, lanes_of_bits
+from kernelrig.emu.observe.value_origin import WHOLE, Held, Parts, as_part, first_of
 from kernelrig.ptx import Instruction
 
 
@@ -161,7 +161,7 @@ def _row_of(operand: Any, row: int) -> Array:  # noqa: ANN401 - an array, or a c
 
 def _mask(value: Held, like: Array) -> Array:
     if like.dtype.kind == "b":
-        return chosen(value.lanes)[None]
+        return lanes_of_bits(value.lanes)[None]
     return part_read(value.bits, like.dtype)[None]
 
 

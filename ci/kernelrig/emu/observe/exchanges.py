@@ -26,6 +26,7 @@ from kernelrig.ptx import (
     control_flow,
     registers_in,
     results,
+    writers,
 )
 
 _EXCHANGES = frozenset({"shfl", "vote", "match", "redux"})
@@ -107,11 +108,7 @@ class Exchanges:
 
     @cached_property
     def _made(self) -> dict[int, list[Instruction]]:
-        made: dict[int, list[Instruction]] = {}
-        for instruction in self.function.instructions:
-            for register in results(instruction):
-                made.setdefault(register.index, []).append(instruction)
-        return made
+        return writers(self.function)
 
     def _next(self, at: int) -> list[int]:
         block = self._flow.blocks[self._flow.block_of[at]]

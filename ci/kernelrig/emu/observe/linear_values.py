@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.numerics.arrays import LANES, lane_bits
+from kernelrig.emu.numerics.arrays import LANES, lane_bits, lanes_of_bits
 from kernelrig.emu.observe.bit_flow import Flow
-from kernelrig.emu.observe.value_origin import Held, chosen
+from kernelrig.emu.observe.value_origin import Held
 
 Numbers = NDArray[np.uint64]
 _SIGNS = {"add": (1, 1), "sub": (1, -1), "neg": (-1,), "mov": (1,)}
@@ -52,7 +52,7 @@ def left_of_sums(
             continue
         if value.sums is None or value.decided or number >= len(signs):
             return made
-        numbers = np.where(chosen(value.lanes), value.sums, np.uint64(0))
+        numbers = _numbers(value.sums, value.lanes)
         total = total + numbers if signs[number] > 0 else total - numbers
     result = made[0]
     if i.opcode == "mov":  # a copy has what it is a copy of
@@ -65,17 +65,21 @@ def moved_by(value: Held, sources: NDArray[np.uint32]) -> Numbers | None:
     """Return the numbers of lanes that have each taken another lane's value."""
     if value.sums is None:
         return None
-    numbers = np.where(chosen(value.lanes), value.sums, np.uint64(0))
-    return np.asarray(numbers[sources & np.uint32(LANES - 1)])
+    return np.asarray(_numbers(value.sums, value.lanes)[sources & np.uint32(LANES - 1)])
 
 
 def merged(lanes: int, new: Held | None, left: int, before: Held | None) -> Numbers | None:
     """Return the numbers of a register of which some lanes are written and others left."""
-    if (lanes and (new is None or new.sums is None)) or (
-        left and (before is None or before.sums is None)
-    ):
-        return None
-    none = np.zeros(LANES, np.uint64)
-    written = new.sums if new is not None and new.sums is not None else none
-    kept = before.sums if before is not None and before.sums is not None else none
-    return np.where(chosen(lanes), written, np.where(chosen(left), kept, none))
+    found = np.zeros(LANES, np.uint64)
+    for chosen, value in ((left, before), (lanes, new)):
+        if not chosen:
+            continue
+        if value is None or value.sums is None:
+            return None
+        found = np.where(lanes_of_bits(chosen), value.sums, found)
+    return found
+
+
+def _numbers(sums: Numbers, lanes: int) -> Numbers:
+    """Return the numbers of lanes that hold such a value, 0 in others."""
+    return np.where(lanes_of_bits(lanes), sums, np.uint64(0))

@@ -22,7 +22,7 @@ from kernelrig.ptx import (
     Special,
     Symbol,
     Vector,
-    results,
+    writers,
 )
 
 _COMPUTES = frozenset(
@@ -67,11 +67,7 @@ class StoredConstants:
     @cached_property
     def _written(self) -> dict[int, list[Instruction]]:
         """The instructions that set a register, by its index."""
-        written: dict[int, list[Instruction]] = {}
-        for instruction in self.function.instructions:
-            for register in results(instruction):
-                written.setdefault(register.index, []).append(instruction)
-        return written
+        return writers(self.function)
 
     @cached_property
     def _of_a_grid(self) -> dict[int, object]:

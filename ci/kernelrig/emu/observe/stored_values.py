@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
-from kernelrig.emu.numerics.arrays import Array, Mask, lane_bits
+from kernelrig.emu.numerics.arrays import Array, Mask, lane_bits, lanes_of_bits, lanes_of_words
 from kernelrig.emu.observe.byte_flow import stored_rows
 from kernelrig.emu.observe.origins import Origins
 from kernelrig.emu.observe.value_flow import bits_of
-from kernelrig.emu.observe.value_origin import Held, Origin, chosen, first_of
+from kernelrig.emu.observe.value_origin import Held, Origin, first_of
 from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
 from kernelrig.ptx import Instruction
 
@@ -73,7 +73,7 @@ class StoredValues:
                 if not bits or value is None:
                     continue
                 of_lanes = value.part.astype("<i8").view(np.uint8).reshape(32, 8)
-                own = (of_lanes[:, :width] != 0) & chosen(bits)[:, None]
+                own = (of_lanes[:, :width] != 0) & lanes_of_bits(bits)[:, None]
                 if not own.any():  # of what is stored nothing
                     continue
                 if space == "global":
@@ -90,8 +90,8 @@ class StoredValues:
         stored = self.pending
         known = [value for value in values if value]
         assert stored is not None
-        words = np.array([[value.lanes if value else 0] for value in values], np.uint32)
-        stored_bytes = stored_rows(i, (words >> np.arange(32) & 1).astype(np.bool_))
+        words = np.array([value.lanes if value else 0 for value in values], np.uint32)
+        stored_bytes = stored_rows(i, lanes_of_words(words))
         rows, of = np.nonzero(stored_bytes.reshape(-1, 16))
         origin = first_of(value.origin for value in known)
         stored.unmarked.append(("shared", flat[rows] + of, 1, origin))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
-from kernelrig.emu.numerics.arrays import Array, Mask, narrowed
+from kernelrig.emu.numerics.arrays import Array, Mask, lanes_of_bits, narrowed
 from kernelrig.emu.observe.bit_flow import Flow
 from kernelrig.emu.observe.branch_region import computing_region, written_in
 from kernelrig.emu.observe.held_registers import HeldRegisters
@@ -28,7 +28,7 @@ from kernelrig.emu.observe.origins import Origins
 from kernelrig.emu.observe.product_values import ProductValues
 from kernelrig.emu.observe.stored_values import Stored, StoredValues
 from kernelrig.emu.observe.value_flow import bits_of, flow_of, note_fate, results
-from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, Parts, chosen, first_of
+from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, Parts, first_of
 
 _NEVER = -1
 
@@ -121,7 +121,7 @@ class UnwrittenValues:
             before = held.get(register)
             jumping = of_guard.lanes & lanes
             bits = jumping | (before.lanes if before else 0)
-            part = np.where(chosen(jumping), WHOLE, before.part) if before else WHOLE
+            part = np.where(lanes_of_bits(jumping), WHOLE, before.part) if before else WHOLE
             origin = before.origin if before else of_guard.origin
             decided = before is None or before.decided
             self.registers.put(warp, register, Held(bits, origin, part, decided))
@@ -179,11 +179,11 @@ class UnwrittenValues:
                 part = WHOLE if value is None else value.part
                 decided = value is None or value.decided
                 if before and left:
-                    part = np.where(chosen(left), before.part, part)
+                    part = np.where(lanes_of_bits(left), before.part, part)
                     decided = decided and before.decided
                     known = first_of((known, before.origin))
                 if by_guard:
-                    part = np.where(chosen(by_guard), WHOLE, part)
+                    part = np.where(lanes_of_bits(by_guard), WHOLE, part)
                 sums = None if by_guard else merged(bits, value, left, before)
                 self.registers.put(warp, register, Held(bits | left, known, part, decided, sums))
             else:

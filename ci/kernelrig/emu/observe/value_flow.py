@@ -17,10 +17,10 @@ from kernelrig.emu.machine.findings import Findings
 from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.program import Program
-from kernelrig.emu.numerics.arrays import I64, LANES, U32, Array, Mask, lane_words
+from kernelrig.emu.numerics.arrays import I64, LANES, U32, Array, Mask, lane_words, lanes_of_bits
 from kernelrig.emu.observe.bit_flow import COPIES, Flow, part_read, results_by_bits
 from kernelrig.emu.observe.linear_values import left_of_sums, moved_by
-from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, chosen, first_of
+from kernelrig.emu.observe.value_origin import WHOLE, Held, Origin, first_of
 from kernelrig.emu.tensor.warp_product import WarpForm, registers_of, sums_of, words_of
 from kernelrig.ptx import Address, Instruction, Negated, Operand, Register, Vector
 
@@ -244,7 +244,7 @@ def _words(batch: WarpBatch, register: int, held: Mapping[int, dict[int, Held]])
         if value := of.get(register):
             bits = part_read(value.part, U32)
             bits = np.where(bits, bits, U32.type(0xFFFFFFFF))  # of a wider register
-            words[row] = np.where(chosen(value.lanes), bits, 0)
+            words[row] = np.where(lanes_of_bits(value.lanes), bits, 0)
     return words
 
 

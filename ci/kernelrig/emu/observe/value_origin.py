@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.machine.findings import Context
-from kernelrig.emu.numerics.arrays import I64, LANES, SIGNED, UNSIGNED, Array
+from kernelrig.emu.numerics.arrays import I64, LANES, SIGNED, UNSIGNED, Array, lanes_of_bits
 
 REGISTER = "register-not-written"
 """The rule of registers whose values nothing uses."""
@@ -52,7 +52,6 @@ Parts: TypeAlias = NDArray[np.int64]
 WHOLE: Parts = np.full(LANES, -1)
 WHOLE.setflags(write=False)
 MOST_BESIDE = 2
-_EACH = np.arange(LANES)
 
 
 class Held(NamedTuple):
@@ -72,11 +71,7 @@ class Held(NamedTuple):
     @property
     def bits(self) -> Parts:
         """The part, nothing in lanes that do not hold such a value."""
-        return np.where(chosen(self.lanes), self.part, np.int64(0))
-
-
-def chosen(lanes: int) -> NDArray[np.bool_]:
-    return np.asarray((np.uint32(lanes) >> _EACH & 1).astype(np.bool_))
+        return np.where(lanes_of_bits(self.lanes), self.part, np.int64(0))
 
 
 def as_part(words: Array, dtype: np.dtype[Any]) -> Parts:

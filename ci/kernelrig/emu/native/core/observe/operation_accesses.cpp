@@ -4,6 +4,25 @@
 #include "races.hpp"
 
 namespace emu::races {
+namespace {
+
+Access access_of(Operation& operation, int space, int size, bool write, int level) {
+  return {&operation,
+          &operation,
+          operation.asynchronous,
+          &operation.clock,
+          operation.known.get(),
+          space,
+          size,
+          write,
+          level,
+          operation.at,
+          operation.bits,
+          0,
+          NEVER};
+}
+
+}  // namespace
 
 void Races::op_accessed(int64_t op, int space, const int64_t* starts, size_t count, int size,
                         bool write, int swizzle) {
@@ -14,19 +33,7 @@ void Races::op_accessed(int64_t op, int space, const int64_t* starts, size_t cou
 void Races::look(Operation& operation, int space, const int64_t* starts, size_t count, int size,
                  bool write, int swizzle) {
   if (operation.by_lanes) return by_lanes(operation, space, starts, count, size, write);
-  const Access access{&operation,
-                      &operation,
-                      operation.asynchronous,
-                      &operation.clock,
-                      operation.known.get(),
-                      space,
-                      size,
-                      write,
-                      write ? operation.level : 0,
-                      operation.at,
-                      operation.bits,
-                      0,
-                      NEVER};
+  const Access access = access_of(operation, space, size, write, write ? operation.level : 0);
   const int record = record_of(access, operation.column, operation.time + write);
   if (write && space == SPACE_SHARED) operation.swizzle = swizzle;
   regions_.of(space, starts, count, size, shares_);
@@ -115,19 +122,7 @@ void Races::op_tensor(int64_t op, const Piece& piece, bool write) {
   Operation& operation = *operations_[size_t(op)];
   Region& region = regions_.tensor_of(piece[0]);
   if (is_enough(region.wrong, wrong_in_run_)) return;
-  const Access access{&operation,
-                      &operation,
-                      operation.asynchronous,
-                      &operation.clock,
-                      operation.known.get(),
-                      SPACE_TENSOR,
-                      0,
-                      write,
-                      0,
-                      operation.at,
-                      operation.bits,
-                      0,
-                      NEVER};
+  const Access access = access_of(operation, SPACE_TENSOR, 0, write, 0);
   guarded([&] {
     const int record = record_of(access, operation.column, operation.time + write);
     if (plainly(region, access, region.runs(piece), record, &piece)) return;

@@ -96,26 +96,36 @@ def compiled(folder: Path, request: Request, tools: Toolchain) -> Path:
     return program
 
 
+def named(name: str, start: tuple[str, ...]) -> str:
+    """Return the name of a program's start in a capture."""
+    return f"{name} {' '.join(start)}"
+
+
+def names() -> list[str]:
+    return [named(name, start) for name in KERNELS for start in STARTS]
+
+
 def main(words: list[str]) -> int:
     file, gpu, system = Path(words[0]), "--gpu" in words, "--system-cuda" in words
     tools = find_toolchain(ROOT, system=system)
     more = ("--system-cuda",) if system else ()
     measured: dict[str, dict[str, object]] = {} if gpu else json.loads(file.read_text())
+    if not gpu and list(measured) != names():
+        return _say(f"{file} is of other starts: on a GPU, write it again with --gpu", code=2)
     cpu = {}
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(8 if gpu else 1) as pool:
         for name in KERNELS:
             request = Request(load_kernels(ROOT)[name], ARCH, "production")
             flags = shlex.join(user_flags(request, tools))
             for start in STARTS:
-                key = f"{name} {' '.join(start)}"
+                key = named(name, start)
                 given = (f"--nvcc-flags={flags}", *more)
                 cpu[key] = pool.submit(on_cpu, request.source, start, given)
             if gpu:
                 program = compiled(Path(place), request, tools)
                 for start in STARTS:
                     seen = on_gpu(program, start)
-                    key = f"{name} {' '.join(start)}"
-                    measured[key] = {"lines": seen.lines, "end": seen.end}
+                    measured[named(name, start)] = {"lines": seen.lines, "end": seen.end}
         if gpu:
             file.write_text(json.dumps(measured, indent=1) + "\n")
         wrong = 0
@@ -127,8 +137,12 @@ def main(words: list[str]) -> int:
             for side, said in () if equal else (("GPU", there), ("CPU", here)):
                 sys.stdout.write(f"  {side}: {said.end}: {said.lines}\n")
             sys.stdout.flush()
-    sys.stdout.write(f"{len(cpu) - wrong} of {len(cpu)} starts the same\n")
-    return 1 if wrong else 0
+    return _say(f"{len(cpu) - wrong} of {len(cpu)} starts the same", code=1 if wrong else 0)
+
+
+def _say(line: str, *, code: int) -> int:
+    sys.stdout.write(f"{line}\n")
+    return code
 
 
 if __name__ == "__main__":

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.own_programs import main
+from tests.benchmarks.own_programs import main, names
 
 PRINTED = Path(__file__).parents[1] / "data/own-programs-h100.json"
 """On one NVIDIA H100 (driver 580.159.04), by `tests/benchmarks/own_programs.py FILE --gpu`."""
+
+
+def test_an_h100_printed_what_every_start_prints_today() -> None:
+    assert list(json.loads(PRINTED.read_text())) == names()
 
 
 @pytest.mark.long

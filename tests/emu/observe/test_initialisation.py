@@ -33,8 +33,8 @@ def test_a_read_of_shared_memory_never_written_is_reported() -> None:
     (found,) = _found(body)
     assert (found.kind, found.severity, found.count) == ("uninitialised", "error", 32)
     assert found.message == (
-        "read of 4 bytes of shared memory of which tile + 0x8 (shared 0x408) is the first"
-        f" never written; its value is used by st.global.u32 (PTX line {found.ptx_line})"
+        "read of 4 bytes of shared memory: nothing wrote tile + 0x8 (shared 0x408)"
+        f"; its value is used by st.global.u32 (PTX line {found.ptx_line})"
     )
     assert found.fix == "write it, or wait for the copy that brings it, before the read"
 
@@ -127,7 +127,7 @@ def test_an_undefined_buffer_is_named_with_coordinates() -> None:
     observer = Init()
     body = places(c=4) + "setp.eq.u32 %p1, %r190, 13; @%p1 ld.global.u32 %r1, [%rd1];"
     (found,) = _found(body, observer, undefined=("c",), shapes=SHAPES)
-    assert "c[1, 5] (c + 0x34) is the first never written" in found.message
+    assert "nothing wrote c[1, 5] (c + 0x34)" in found.message
 
 
 def test_an_atomic_reads_too() -> None:

@@ -312,8 +312,8 @@ def _read(
     machine = batch.machine
     first = int(np.broadcast_to(index, wrong.shape)[wrong][0])
     at = first + _first_unwritten(machine.memory.arena(space).written, first, size)
-    text = f"read of {size} bytes of {space} memory of which"
-    text = f"{text} {name_of(machine.memory, space, at)} is the first never written"
+    where = name_of(machine.memory, space, at)
+    text = f"read of {size} bytes of {space} memory: nothing wrote {where}"
     row = int(np.flatnonzero(wrong.any(axis=1))[0])
     wait = machine.last_wait.get(int(batch.warps[row]))
     context = Context(rule, (object_of(machine.memory, space, at),), wait=wait, reads=True)

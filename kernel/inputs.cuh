@@ -62,12 +62,26 @@ KERNELRIG_HD float unit_at(uint64_t base, uint64_t index) {
   return static_cast<float>(static_cast<uint32_t>(hash_at(base, index) >> 40)) * 0x1p-24f;
 }
 
+// The same with as many bits as a double has.
+KERNELRIG_HD double unit_double_at(uint64_t base, uint64_t index) {
+  return static_cast<double>(hash_at(base, index) >> 11) * 0x1p-53;
+}
+
 // low + scale * u in two roundings. The volatile keeps the host compiler from using an fma.
 KERNELRIG_HD float scale_then_add(float u, float scale, float low) {
 #ifdef __CUDA_ARCH__
   return __fadd_rn(low, __fmul_rn(scale, u));
 #else
   volatile float product = scale * u;
+  return low + product;
+#endif
+}
+
+KERNELRIG_HD double scale_then_add(double u, double scale, double low) {
+#ifdef __CUDA_ARCH__
+  return __dadd_rn(low, __dmul_rn(scale, u));
+#else
+  volatile double product = scale * u;
   return low + product;
 #endif
 }

@@ -49,16 +49,8 @@ public:
   Json &value(unsigned long long number) { return raw(std::to_string(number)); }
 
   // JSON has no NaN and no infinity: both become null; fields named *_bits carry the exact value.
-  Json &value(double number) {
-    if (!std::isfinite(number))
-      return null();
-    char buffer[40];
-    std::snprintf(buffer, sizeof buffer, "%.9g", number);
-    // integers keep a decimal point, so that a reader sees a float
-    if (std::strpbrk(buffer, ".e") == nullptr)
-      std::strcat(buffer, ".0");
-    return raw(buffer);
-  }
+  Json &value(double number) { return real(number, "%.9g"); } // a float's digits
+  Json &exact(double number) { return real(number, "%.17g"); }
 
   Json &null() { return raw("null"); }
 
@@ -75,6 +67,17 @@ public:
   const std::string &text() const { return text_; }
 
 private:
+  Json &real(double number, const char *format) {
+    if (!std::isfinite(number))
+      return null();
+    char buffer[40];
+    std::snprintf(buffer, sizeof buffer, format, number);
+    // integers keep a decimal point, so that a reader sees a float
+    if (std::strpbrk(buffer, ".e") == nullptr)
+      std::strcat(buffer, ".0");
+    return raw(buffer);
+  }
+
   Json &raw(const std::string &token) {
     separate();
     text_ += token;

@@ -66,7 +66,7 @@ struct Argument {
   std::string kind;
   std::string name;
   long long number = 0;
-  double real = 0.0; // of f32
+  double real = 0.0; // of f32 and f64
 
   static Argument buffer(const std::string &name) { return {"buffer", name}; }
   static Argument tensor_map(const std::string &name) { return {"tensor_map", name}; }
@@ -74,6 +74,7 @@ struct Argument {
   static Argument u32(long long number) { return {"u32", "", number}; }
   static Argument i64(long long number) { return {"i64", "", number}; }
   static Argument f32(double real) { return {"f32", "", 0, real}; }
+  static Argument f64(double real) { return {"f64", "", 0, real}; }
   static Argument null() { return {"u64", "", 0}; }
   static Argument phase_clocks() { return TIMING_BUILD ? buffer("phase_clocks") : null(); }
 };

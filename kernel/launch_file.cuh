@@ -107,6 +107,8 @@ inline void append_rest(Json &json, const LaunchArgs &launch) {
     json.open('{');
     if (argument.kind == "f32") {
       json.field("f32", argument.real);
+    } else if (argument.kind == "f64") {
+      json.key("f64").exact(argument.real);
     } else if (argument.name.empty()) {
       json.field(argument.kind.c_str(), argument.number);
     } else {

@@ -83,7 +83,7 @@ inline size_t argument_bytes(const Argument &argument) {
     return sizeof(void *);
   if (argument.kind == "tensor_map")
     return 128;
-  return argument.kind == "i64" || argument.kind == "u64" ? 8 : 4;
+  return argument.kind == "i64" || argument.kind == "u64" || argument.kind == "f64" ? 8 : 4;
 }
 
 namespace operation_launch {

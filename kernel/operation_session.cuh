@@ -55,13 +55,13 @@ __global__ void fill_tensor(uint8_t *tensor, TensorFill fill, uint64_t elements)
 }
 
 __global__ void gather_elements(const uint8_t *tensor, unsigned bytes_each,
-                                const unsigned long long *places, unsigned count, uint32_t *out) {
+                                const unsigned long long *places, unsigned count, uint64_t *out) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count)
     return;
-  uint32_t bits = 0;
+  uint64_t bits = 0;
   for (unsigned byte = 0; byte < bytes_each; ++byte)
-    bits |= static_cast<uint32_t>(tensor[places[i] * bytes_each + byte]) << (8 * byte);
+    bits |= static_cast<uint64_t>(tensor[places[i] * bytes_each + byte]) << (8 * byte);
   out[i] = bits;
 }
 
@@ -187,6 +187,8 @@ private:
     } else if (argument.kind == "f32") {
       const float number = static_cast<float>(argument.real);
       std::memcpy(to.bytes, &number, sizeof number);
+    } else if (argument.kind == "f64") {
+      std::memcpy(to.bytes, &argument.real, sizeof argument.real);
     } else { // little endian: the lower bytes of a smaller type come first
       std::memcpy(to.bytes, &argument.number, sizeof argument.number);
     }
@@ -331,7 +333,7 @@ private:
         checked_.emplace(sample, static_cast<int>(checked_.size()));
       for (const TensorSpec &tensor : session.options_.outputs) {
         const uint64_t count = std::min<uint64_t>(SPOT_PLACES, tensor.elements());
-        taken_.emplace_back(checked_.size() * count * sizeof(uint32_t));
+        taken_.emplace_back(checked_.size() * count * sizeof(uint64_t));
       }
       places_.resize(taken_.size());
       for (size_t i = 0; i < places_.size(); ++i)
@@ -362,10 +364,10 @@ private:
       for (const auto &[sample, number] : checked_) {
         for (size_t i = 0; i < taken_.size(); ++i) {
           const TensorSpec &tensor = session_.options_.outputs[i];
-          TimedOutput output{sample, tensor.name, std::vector<uint32_t>(count_of(tensor))};
+          TimedOutput output{sample, tensor.name, std::vector<uint64_t>(count_of(tensor))};
           KERNELRIG_CUDA(cudaMemcpy(output.bits.data(),
-                                    taken_[i].template as<uint32_t>() + number * count_of(tensor),
-                                    output.bits.size() * sizeof(uint32_t),
+                                    taken_[i].template as<uint64_t>() + number * count_of(tensor),
+                                    output.bits.size() * sizeof(uint64_t),
                                     cudaMemcpyDeviceToHost));
           outputs.push_back(output);
         }
@@ -407,7 +409,7 @@ private:
         gather_elements<<<1, SPOT_PLACES, 0, session_.stream_>>>(
             set.output(i).template as<uint8_t>(), tensor.facts().bytes,
             places_[i]->template as<unsigned long long>() + number * count, count,
-            taken_[i].template as<uint32_t>() + number * count);
+            taken_[i].template as<uint64_t>() + number * count);
         KERNELRIG_CUDA(cudaGetLastError());
       }
     }

@@ -60,7 +60,7 @@ struct OutputFacts {
 struct TimedOutput {
   int sample;
   std::string name;
-  std::vector<uint32_t> bits;
+  std::vector<uint64_t> bits;
 };
 
 struct Result {
@@ -156,7 +156,7 @@ inline void append_problem(Json &json, const Result &result) {
   for (const TimedOutput &timed : result.timed_outputs) {
     json.line().open('{').field("sample", timed.sample).field("name", timed.name);
     json.key("bits").open('[');
-    for (const uint32_t bits : timed.bits)
+    for (const uint64_t bits : timed.bits)
       json.value(bits);
     json.close(']').close('}');
   }

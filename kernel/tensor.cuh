@@ -6,7 +6,8 @@
 // `x:f32:8x1000:uniform:-4:4`, of an output NAME:DTYPE:EXTENTxEXTENT...[:INITIAL], as
 // `y:f32:8:zeros`: what it holds before a launch, `zeros` or the values of the input INITIAL,
 // without it a canary. With u = unit_at(hash_base(NAME, seed), i) of inputs.cuh, i the row-major
-// index, the value of an input before it is rounded to its type, nearest even (integers: cut) is
+// index, the value of an input before it is rounded to its type, nearest even (integers: cut) is,
+// in FP32, and in FP64 with unit_double_at for types of 64 bits,
 //
 //   pattern constant   1
 //   pattern integer    floor(3 u) - 1; of an unsigned type floor(3 u)
@@ -31,22 +32,21 @@
 
 namespace kernelrig {
 
-enum class Dtype { E4M3, E5M2, BF16, F16, F32, I8, U8, I32, U32 };
+enum class Dtype { E4M3, E5M2, BF16, F16, F32, F64, I8, U8, I16, U16, I32, U32, I64, U64 };
 enum class Values { UNIFORM, UNEVEN, RAMP, ZEROS };
 
 struct DtypeFacts {
   const char *name;
   unsigned bytes;
-  bool is_float;
   const char *npy; // what an .npy calls it; a type without a name there is kept as its bits
 };
 
 // By the number of the Dtype.
-inline constexpr DtypeFacts DTYPES[] = {{"e4m3", 1, true, "|u1"}, {"e5m2", 1, true, "|u1"},
-                                        {"bf16", 2, true, "<u2"}, {"f16", 2, true, "<f2"},
-                                        {"f32", 4, true, "<f4"},  {"i8", 1, false, "|i1"},
-                                        {"u8", 1, false, "|u1"},  {"i32", 4, false, "<i4"},
-                                        {"u32", 4, false, "<u4"}};
+inline constexpr DtypeFacts DTYPES[] = {
+    {"e4m3", 1, "|u1"}, {"e5m2", 1, "|u1"}, {"bf16", 2, "<u2"}, {"f16", 2, "<f2"},
+    {"f32", 4, "<f4"},  {"f64", 8, "<f8"},  {"i8", 1, "|i1"},   {"u8", 1, "|u1"},
+    {"i16", 2, "<i2"},  {"u16", 2, "<u2"},  {"i32", 4, "<i4"},  {"u32", 4, "<u4"},
+    {"i64", 8, "<i8"},  {"u64", 8, "<u8"}};
 inline constexpr const char *VALUES[] = {"uniform", "uneven", "ramp", "zeros"};
 
 struct TensorSpec {
@@ -55,10 +55,11 @@ struct TensorSpec {
   Dtype dtype = Dtype::F32;
   std::vector<uint64_t> shape;
   Values values = Values::UNIFORM;
-  float low = 0.0f, high = 0.0f;
+  double low = 0.0, high = 0.0;
   std::string initial; // of an output
 
   const DtypeFacts &facts() const { return DTYPES[static_cast<int>(dtype)]; }
+  bool is_wide() const { return facts().bytes == 8; }
   uint64_t elements() const {
     uint64_t count = 1;
     for (const uint64_t extent : shape)
@@ -107,10 +108,21 @@ int number_in(const Entry (&table)[COUNT], const std::string &name) {
   return -1;
 }
 
-inline bool read_float(const std::string &text, float &value) {
+// A number that `wide` says to keep as a double, and otherwise as the float nearest to it.
+inline bool read_number(const std::string &text, bool wide, double &value) {
   char *end = nullptr;
-  value = static_cast<float>(std::strtod(text.c_str(), &end));
-  return !text.empty() && *end == '\0' && value - value == 0.0f;
+  value = std::strtod(text.c_str(), &end);
+  if (!wide)
+    value = static_cast<double>(static_cast<float>(value));
+  return !text.empty() && *end == '\0' && value - value == 0.0;
+}
+
+inline std::string dtype_names() {
+  std::string names;
+  constexpr size_t COUNT = sizeof DTYPES / sizeof *DTYPES;
+  for (size_t i = 0; i < COUNT; ++i)
+    names += (i == 0 ? "" : i + 1 < COUNT ? ", " : " or ") + std::string(DTYPES[i].name);
+  return names;
 }
 
 } // namespace tensor_text
@@ -129,7 +141,7 @@ inline std::string parse_tensor(const std::string &text, bool is_input, TensorSp
     return "'" + parts[0] + "' is no name: letters, digits and '_'";
   const int dtype = number_in(DTYPES, parts[1]);
   if (dtype < 0)
-    return "unknown dtype '" + parts[1] + "': e4m3, e5m2, bf16, f16, f32, i8, u8, i32 or u32";
+    return "unknown dtype '" + parts[1] + "': " + dtype_names();
   tensor.dtype = static_cast<Dtype>(dtype);
   uint64_t bytes = tensor.facts().bytes;
   for (const std::string &extent : parts_of(parts[2], 'x')) {
@@ -153,7 +165,8 @@ inline std::string parse_tensor(const std::string &text, bool is_input, TensorSp
   if (values < 0)
     return "unknown values '" + parts[3] + "': uniform, uneven, ramp or zeros";
   tensor.values = static_cast<Values>(values);
-  if (!read_float(parts[4], tensor.low) || !read_float(parts[5], tensor.high))
+  const bool wide = tensor.is_wide();
+  if (!read_number(parts[4], wide, tensor.low) || !read_number(parts[5], wide, tensor.high))
     return "'" + parts[4] + ":" + parts[5] + "' are no two numbers";
   return "";
 }
@@ -193,48 +206,56 @@ KERNELRIG_HD uint32_t rounded_code(float value, int mantissa_bits, int bias, uin
   return code < largest ? code : largest;
 }
 
-// What the elements of an input are made from; the device gets this instead of the spec.
+// What the elements of an input are made from; the device gets this instead of the spec. Of a type
+// that is not wide, `low` and `scale` are floats.
 struct TensorFill {
   Dtype dtype;
   Values values;
   Pattern pattern;
   uint64_t base;
-  float low, scale;
+  double low, scale;
 };
 
 inline TensorFill fill_of(const TensorSpec &tensor, Pattern pattern, uint64_t seed) {
+  const float scale = static_cast<float>(tensor.high) - static_cast<float>(tensor.low);
   return {tensor.dtype,
           tensor.values,
           pattern,
           hash_base(tensor.name.c_str(), seed),
           tensor.low,
-          tensor.high - tensor.low};
+          tensor.is_wide() ? tensor.high - tensor.low : static_cast<double>(scale)};
 }
 
-KERNELRIG_HD float value_at(const TensorFill &fill, uint64_t index) {
+KERNELRIG_HD bool is_unsigned(Dtype dtype) {
+  return dtype == Dtype::U8 || dtype == Dtype::U16 || dtype == Dtype::U32 || dtype == Dtype::U64;
+}
+
+// In floats or, for wide types, in doubles; `unit` is u.
+template <class Real>
+KERNELRIG_HD Real value_from(const TensorFill &fill, uint64_t index, Real unit) {
   if (fill.values == Values::ZEROS)
-    return 0.0f;
+    return 0;
   if (fill.pattern == Pattern::CONSTANT)
-    return 1.0f;
+    return 1;
   if (fill.pattern == Pattern::INTEGER) {
-    const bool is_unsigned = fill.dtype == Dtype::U8 || fill.dtype == Dtype::U32;
-    const float whole = whole_part(scale_then_add(unit_at(fill.base, index), 3.0f, 0.0f));
-    return is_unsigned ? whole : whole - 1.0f;
+    const Real whole = static_cast<Real>(static_cast<int>(scale_then_add(unit, Real(3), Real(0))));
+    return is_unsigned(fill.dtype) ? whole : whole - 1;
   }
+  const Real scale = static_cast<Real>(fill.scale), low = static_cast<Real>(fill.low);
   if (fill.values == Values::RAMP) {
-    const float step = static_cast<float>(static_cast<uint32_t>(index % 251)) * 0x1p-8f;
-    return scale_then_add(step, fill.scale, fill.low);
+    const Real step = static_cast<Real>(static_cast<uint32_t>(index % 251)) * Real(0x1p-8);
+    return scale_then_add(step, scale, low);
   }
-  const float value = scale_then_add(unit_at(fill.base, index), fill.scale, fill.low);
+  const Real value = scale_then_add(unit, scale, low);
   if (fill.values == Values::UNIFORM)
     return value;
   const uint32_t halvings = static_cast<uint32_t>(hash_at(fill.base, index)) & 15u;
-  return value * bits_float((127u - halvings) << 23);
+  return value * static_cast<Real>(bits_float((127u - halvings) << 23));
 }
 
-// The bits of an element, in the lowest bytes of the number.
+// An element of a type of at most 32 bits, in the lowest bytes of the number.
 KERNELRIG_HD uint32_t element_at(const TensorFill &fill, uint64_t index) {
-  const float value = value_at(fill, index);
+  const float value = value_from(fill, index, unit_at(fill.base, index));
   const uint32_t sign = float_bits(value) >> 31;
   switch (fill.dtype) {
   case Dtype::E4M3:
@@ -252,20 +273,35 @@ KERNELRIG_HD uint32_t element_at(const TensorFill &fill, uint64_t index) {
   }
 }
 
+KERNELRIG_HD uint64_t wide_element_at(const TensorFill &fill, uint64_t index) {
+  const double value = value_from(fill, index, unit_double_at(fill.base, index));
+  if (fill.dtype != Dtype::F64)
+    return static_cast<uint64_t>(static_cast<int64_t>(value));
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
 KERNELRIG_HD void store_element(uint8_t *tensor, const TensorFill &fill, uint64_t index) {
-  const uint32_t bits = element_at(fill, index);
   switch (fill.dtype) {
-  case Dtype::BF16:
-  case Dtype::F16:
-    reinterpret_cast<uint16_t *>(tensor)[index] = static_cast<uint16_t>(bits);
+  case Dtype::F64:
+  case Dtype::I64:
+  case Dtype::U64:
+    reinterpret_cast<uint64_t *>(tensor)[index] = wide_element_at(fill, index);
     break;
   case Dtype::F32:
   case Dtype::I32:
   case Dtype::U32:
-    reinterpret_cast<uint32_t *>(tensor)[index] = bits;
+    reinterpret_cast<uint32_t *>(tensor)[index] = element_at(fill, index);
+    break;
+  case Dtype::BF16:
+  case Dtype::F16:
+  case Dtype::I16:
+  case Dtype::U16:
+    reinterpret_cast<uint16_t *>(tensor)[index] = static_cast<uint16_t>(element_at(fill, index));
     break;
   default:
-    tensor[index] = static_cast<uint8_t>(bits);
+    tensor[index] = static_cast<uint8_t>(element_at(fill, index));
   }
 }
 

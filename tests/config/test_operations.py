@@ -116,8 +116,8 @@ def test_the_reference_is_part_of_the_record(scan: Project) -> None:
         ("columns: 30}", "columns: 3.5}", [
             "7: 'columns' must be a whole number from 0 to 1000000000000, not 3.5"]),
         ("{rows: 4, columns: 30}", "{}", ["7: 'smoke' names no number"]),
-        ("e4m3", "fp8", ["10: 'dtype' must be one of e4m3, e5m2, bf16, f16, f32, i8, u8, i32, u32,"
-                         " not 'fp8'"]),
+        ("e4m3", "fp8", ["10: 'dtype' must be one of e4m3, e5m2, bf16, f16, f32, f64, i8, u8, i16,"
+                         " u16, i32, u32, i64, u64, not 'fp8'"]),
         ("[-1, 1.5]", "[-500, 1.5]", [
             "10: 'range' of e4m3 rises and lies in [-448, 448], not [-500, 1.5]"]),
         ("[-1, 1.5]", "[2, 1.5]", [

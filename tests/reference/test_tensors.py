@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kernelrig.model import Dtype, InputTensor, OutputTensor, Pattern, Values
 from kernelrig.proc import run_process
-from kernelrig.reference.tensors import STORED, decoded, encoded, input_elements
+from kernelrig.reference.tensors import STORED, Elements, decoded, encoded, input_elements
 
 from tests.kernel.host_program import compile_for_host
 
@@ -28,7 +28,7 @@ def made(dtype: Dtype, values: Values, low: float, high: float) -> InputTensor:
 
 @pytest.mark.parametrize("dtype", list(Dtype))
 def test_the_bits_are_those_of_the_harness(dtype: Dtype, program: Path, tmp_path: Path) -> None:
-    ends = (0.0, 200.0) if dtype in (Dtype.U8, Dtype.U32) else (-3.7, 100.3)
+    ends = (0.0, 200.0) if dtype.is_unsigned else (-3.7, 100.3)
     for number, (values, pattern) in enumerate(product(Values, PATTERNS)):
         tensor = made(dtype, values, *ends)
         file = tmp_path / f"{number}.npy"
@@ -46,7 +46,7 @@ def test_the_bits_are_those_of_the_harness(dtype: Dtype, program: Path, tmp_path
         ("1x:f32:8:uniform:0:1", "'1x' is no name: letters, digits and '_'"),
         (
             "x:f8:8:uniform:0:1",
-            "unknown dtype 'f8': e4m3, e5m2, bf16, f16, f32, i8, u8, i32 or u32",
+            f"unknown dtype 'f8': {', '.join(list(Dtype)[:-1])} or u64",
         ),
         ("x:f32:8x0:uniform:0:1", "'8x0' is no shape of 1 element to 1 TiB, as 8x1000"),
         (
@@ -78,10 +78,22 @@ def test_values_differ_as_their_names_say() -> None:
     assert not of(Values.ZEROS).any()
 
 
+def test_values_of_64_bits_have_more_digits_than_a_float() -> None:
+    def of(dtype: Dtype, high: float) -> Elements:
+        tensor = InputTensor("x", dtype, (1000,), Values.UNIFORM, 0.0, high)
+        return input_elements(tensor, Pattern.RANDOM, 3)
+
+    doubles, whole = of(Dtype.F64, 1.0), of(Dtype.U64, 2.0**52)
+    assert np.count_nonzero(doubles == doubles.astype(np.float32)) < 10
+    assert 400 < np.count_nonzero(whole & np.uint64(1)) < 600
+    assert whole.max() > 2**51
+
+
 @pytest.mark.parametrize("dtype", [d for d in Dtype if d.is_float])
 def test_every_number_of_a_type_is_itself_and_halves_go_to_even(dtype: Dtype) -> None:
     size = STORED[dtype].itemsize
-    bits = np.arange(1 << min(16, 8 * size), dtype=np.uint32) << (16 if size == 4 else 0)
+    # of larger types the upper 16 bits
+    bits = np.arange(1 << min(16, 8 * size), dtype=np.uint64) << np.uint64(8 * max(size - 2, 0))
     codes = bits.astype(f"<u{size}").view(STORED[dtype])
     numbers = decoded(codes, dtype)
     finite = np.isfinite(numbers)

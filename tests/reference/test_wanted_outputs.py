@@ -7,7 +7,7 @@ import pytest
 from kernelrig.errors import ConfigError
 from kernelrig.model import Dtype, InputTensor, Operation, OutputTensor, Pattern, Values
 from kernelrig.reference import wanted_outputs as module
-from kernelrig.reference.tensors import Elements, encoded
+from kernelrig.reference.tensors import Elements, encoded, input_elements
 from kernelrig.reference.wanted_outputs import Wanted, wanted_outputs
 
 HEAD = "import numpy as np\ndef reference(case, inputs):\n"
@@ -106,11 +106,59 @@ def test_a_tolerance_is_absolute_plus_relative_to_the_exact_reference() -> None:
 @pytest.mark.parametrize("dtype", [d for d in Dtype if d.is_float])
 def test_nan_and_infinity_are_wrong_within_any_tolerance(dtype: Dtype) -> None:
     ones = {Dtype.E4M3: 0x7F, Dtype.E5M2: 0x7C, Dtype.BF16: 0x7F80, Dtype.F16: 0x7C00}
-    raw = ones.get(dtype, 0x7F800000)
+    raw = {**ones, Dtype.F32: 0x7F800000, Dtype.F64: 0x7FF << 52}[dtype]
     size = dtype.bytes_each
     got = np.array([[raw, (1 << 8 * size) - 1]], f"<u{size}")
     wanted = of([1.0, 1.0], dtype, max_abs=1e30)
     assert wanted.wrong(got.view(wanted.rounded.dtype)).tolist() == [True, True]
+
+
+BIG = 1 << 60
+
+
+@pytest.mark.parametrize(
+    ("dtype", "body"),
+    [
+        (Dtype.I64, "np.full((4, 5), -(1 << 60))"),
+        (Dtype.U64, "np.full((4, 5), 1 << 60)"),
+        (Dtype.U64, "np.full((4, 5), 2**64 - 16, np.uint64)"),
+    ],
+)
+def test_integers_of_64_bits_are_compared_to_the_last(dtype: Dtype, body: str) -> None:
+    """Doubles have 53 bits: as such all of these would be equal."""
+    for tolerance in (0, 2):
+        tensor = output(dtype=dtype, max_abs=float(tolerance))
+        body_of = f"    return {body}\n"
+        wanted = wanted_outputs(operation(tensor), HEAD + body_of, "r.py", Pattern.RANDOM, 1)["y"]
+        got = wanted.rounded.copy()
+        got[1, 2] += got.dtype.type(3)
+        got[0, 3] -= got.dtype.type(2)
+        wrong = np.argwhere(wanted.wrong(got).reshape(4, 5)).tolist()
+        assert wrong == [[0, 3], [1, 2]] if tolerance == 0 else [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "body", "said"),
+    [
+        (Dtype.U64, "inputs['x'].astype(int) - 9", "which no u64 can be"),
+        (Dtype.I64, "np.full((4, 5), 2**63, np.uint64)", "which no i64 can be"),
+        (Dtype.I64, "np.full((4, 5), 0.5)", "y[0, 0] is 0.5, which no i64 can be"),
+        (Dtype.I64, "np.full((4, 5), 2.0**54)", "y holds floats beyond 2^53, which are not exact"),
+    ],
+)
+def test_what_is_no_integer_of_64_bits_is_refused(dtype: Dtype, body: str, said: str) -> None:
+    assert said in refused(f"    return {body}\n", output(dtype=dtype))
+
+
+def test_the_reference_gets_integers_of_64_bits_as_such() -> None:
+    x = InputTensor("x", Dtype.I64, (4, 5), Values.UNIFORM, -(2.0**62), 2.0**62)
+    asked = Operation((("rows", 4),), (x,), (output(dtype=Dtype.I64),), 0, ())
+    body = HEAD + "    return inputs['x'] ^ 1\n"
+    wanted = wanted_outputs(asked, body, "r.py", Pattern.RANDOM, 1)["y"]
+    stored = input_elements(x, Pattern.RANDOM, 1)
+    assert np.abs(stored).max() > BIG
+    assert not wanted.wrong(stored ^ np.int64(1)).any()
+    assert wanted.wrong(stored).all()
 
 
 def test_places_are_looked_at_by_their_number() -> None:

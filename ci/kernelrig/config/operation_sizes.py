@@ -25,10 +25,15 @@ _MOST_RANGE = {
     Dtype.BF16: 1e38,
     Dtype.F16: 65504.0,
     Dtype.F32: 1e38,
+    Dtype.F64: 1e300,
     Dtype.I8: 127.0,
     Dtype.U8: 255.0,
+    Dtype.I16: 2.0**15 - 1,
+    Dtype.U16: 2.0**16 - 1,
     Dtype.I32: 2.0**30,
     Dtype.U32: 2.0**31,
+    Dtype.I64: 2.0**62,
+    Dtype.U64: 2.0**62,
 }
 
 
@@ -139,7 +144,7 @@ def _tensor_rules(name: str, tensor: Input | Output) -> Iterator[Complaint]:
         return
     low, high = tensor.range
     most = _MOST_RANGE[tensor.dtype]
-    least = 0.0 if tensor.dtype in (Dtype.U8, Dtype.U32) else -most
+    least = 0.0 if tensor.dtype.is_unsigned else -most
     if not least <= low <= high <= most:
         said = f"[{low:g}, {high:g}]"
         text = f"'range' of {tensor.dtype} rises and lies in [{least:g}, {most:g}], not {said}"

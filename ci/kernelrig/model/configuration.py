@@ -164,20 +164,29 @@ class Dtype(StrEnum):
     BF16 = "bf16"
     F16 = "f16"
     F32 = "f32"
+    F64 = "f64"
     I8 = "i8"
     U8 = "u8"
+    I16 = "i16"
+    U16 = "u16"
     I32 = "i32"
     U32 = "u32"
+    I64 = "i64"
+    U64 = "u64"
 
     @property
     def is_float(self) -> bool:
-        return self not in (Dtype.I8, Dtype.U8, Dtype.I32, Dtype.U32)
+        return self.value[0] not in "iu"
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self.value[0] == "u"
 
     @property
     def bytes_each(self) -> int:
-        if self in (Dtype.BF16, Dtype.F16):
-            return 2
-        return 4 if self in (Dtype.F32, Dtype.I32, Dtype.U32) else 1
+        if self in (Dtype.E4M3, Dtype.E5M2):
+            return 1
+        return int(self.value.lstrip("bfiu")) // 8
 
 
 class Values(StrEnum):

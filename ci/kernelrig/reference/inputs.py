@@ -66,6 +66,11 @@ def unit_at(name: str, seed: int, indices: Indices) -> Floats:
     return upper
 
 
+def unit_double_at(name: str, seed: int, indices: Indices) -> Doubles:
+    """Return u with as many bits as a double has: the upper 53 of the hash."""
+    return np.asarray((hash_at(name, seed, indices) >> np.uint64(11)) * 2.0**-53, np.float64)
+
+
 def uniform_at(name: str, seed: int, indices: Indices, low: float, high: float) -> Floats:
     """Return low + (high - low) * u, product and sum rounded apart: the fill `hash`."""
     values = unit_at(name, seed, indices)

@@ -2,7 +2,8 @@
 
 It is the user's own code, which may still be wrong: it runs with limits, and says in one sentence
 on stderr what it did not do. FOLDER holds `reference.py`, `asked.json` (the case's numbers, the
-shapes of the outputs) and each input as `in-NAME.npy`; each output is left as `out-NAME.npy`.
+shapes of the outputs, which of them are integers of 64 bits) and each input as `in-NAME.npy`; each
+output is left as `out-NAME.npy`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import resource
 import runpy
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,8 @@ import numpy as np
 EXIT_REFUSED = 3
 FILE = "reference.py"
 LARGEST_FILE = 64 << 30
+LARGEST_WHOLE = 1 << 53
+"""Up to which every whole number is a double."""
 
 
 class RefusedError(Exception):
@@ -62,7 +65,7 @@ def _outputs(folder: Path, asked: Mapping[str, Any]) -> dict[str, np.ndarray[Any
             raise RefusedError("it needs more memory than it may have") from e
         except (Exception, SystemExit) as e:  # the user's own code
             raise RefusedError(_where(e)) from e
-    return _checked(made, asked["outputs"])
+    return _checked(made, asked["outputs"], asked["whole"])
 
 
 def _function(path: Path) -> Callable[..., Any]:
@@ -86,8 +89,13 @@ def _where(error: BaseException) -> str:
     return f"{line}{type(error).__name__}: {error}"
 
 
-def _checked(made: object, shapes: Mapping[str, list[int]]) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the outputs as doubles; each must be there, in its shape, and all of it finite."""
+def _checked(
+    made: object, shapes: Mapping[str, list[int]], whole: Container[str]
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the outputs as doubles, those of `whole` as integers if they were made as such.
+
+    Each must be there, in its shape, and all of it finite.
+    """
     if not isinstance(made, Mapping):
         if len(shapes) > 1:
             raise RefusedError(f"it returned no mapping of {', '.join(shapes)}")
@@ -99,7 +107,9 @@ def _checked(made: object, shapes: Mapping[str, list[int]]) -> dict[str, np.ndar
     checked = {}
     for name, shape in shapes.items():
         try:
-            array = np.asarray(made[name], np.float64)
+            array = np.asarray(made[name])
+            if name not in whole or array.dtype.kind not in "iu":
+                array = array.astype(np.float64)
         except (TypeError, ValueError) as e:
             raise RefusedError(f"{name} is no array of numbers: {e}") from e
         if list(array.shape) != shape:
@@ -107,6 +117,11 @@ def _checked(made: object, shapes: Mapping[str, list[int]]) -> dict[str, np.ndar
         if not np.isfinite(array).all():
             place = np.argwhere(~np.isfinite(array))[0].tolist()
             raise RefusedError(f"{name}{place} is {array[tuple(place)]}, which is no number")
+        if name in whole and array.dtype.kind == "f" and np.abs(array).max() > LARGEST_WHOLE:
+            raise RefusedError(
+                f"{name} holds floats beyond 2^53, which are not exact: return np.int64 or"
+                " np.uint64"
+            )
         checked[name] = array
     return checked
 

@@ -21,21 +21,30 @@ from kernelrig.reference.inputs import (
     bf16_values,
     e4m3_codes,
     hash_at,
-    uniform_at,
     unit_at,
+    unit_double_at,
 )
 
 Elements = NDArray[Any]
+Numbers = NDArray[Any]
+"""Doubles; of I64 and U64 integers, of which doubles have only 53 bits."""
+Reals = NDArray[np.floating[Any]]
+WIDE_INTEGERS = (Dtype.I64, Dtype.U64)
 STORED: dict[Dtype, np.dtype[Any]] = {
     Dtype.E4M3: np.dtype(np.uint8),
     Dtype.E5M2: np.dtype(np.uint8),
     Dtype.BF16: np.dtype("<u2"),
     Dtype.F16: np.dtype("<f2"),
     Dtype.F32: np.dtype("<f4"),
+    Dtype.F64: np.dtype("<f8"),
     Dtype.I8: np.dtype(np.int8),
     Dtype.U8: np.dtype(np.uint8),
+    Dtype.I16: np.dtype("<i2"),
+    Dtype.U16: np.dtype("<u2"),
     Dtype.I32: np.dtype("<i4"),
     Dtype.U32: np.dtype("<u4"),
+    Dtype.I64: np.dtype("<i8"),
+    Dtype.U64: np.dtype("<u8"),
 }
 """What arrays of a type are made of; E4M3, E5M2 and BF16 are kept as their bits."""
 
@@ -45,6 +54,7 @@ ROUNDING: dict[Dtype, tuple[float, float]] = {
     Dtype.BF16: (2.0**-8, 2.0**-126),
     Dtype.F16: (2.0**-11, 2.0**-25),
     Dtype.F32: (2.0**-24, 2.0**-149),
+    Dtype.F64: (2.0**-53, 2.0**-1074),
 }
 """The most that rounding to a type changes a number: relative to it, and absolute near 0."""
 
@@ -65,29 +75,33 @@ def input_elements(tensor: InputTensor, pattern: Pattern, seed: int) -> Elements
     return made.reshape(tensor.shape)
 
 
-def _values(tensor: InputTensor, pattern: Pattern, seed: int, indices: Indices) -> Floats:
+def _values(tensor: InputTensor, pattern: Pattern, seed: int, indices: Indices) -> Reals:
+    """Return values in FP32, of a type of 64 bits in FP64."""
+    wide = tensor.dtype.bytes_each == 8
+    real: Any = np.float64 if wide else np.float32
     if tensor.values is Values.ZEROS:
-        return np.zeros(indices.size, np.float32)
+        return np.zeros(indices.size, real)
     if pattern is Pattern.CONSTANT:
-        return np.ones(indices.size, np.float32)
+        return np.ones(indices.size, real)
+    unit_of = unit_double_at if wide else unit_at
     if pattern is Pattern.INTEGER:
-        thirds: Floats = np.floor(unit_at(tensor.name, seed, indices) * np.float32(3.0))
-        signed = tensor.dtype not in (Dtype.U8, Dtype.U32)
-        return thirds - np.float32(1.0) if signed else thirds
-    low, high = np.float32(tensor.low), np.float32(tensor.high)
+        thirds: Reals = np.floor(unit_of(tensor.name, seed, indices) * real(3.0))
+        return thirds if tensor.dtype.is_unsigned else thirds - real(1.0)
+    low, high = real(tensor.low), real(tensor.high)
     if tensor.values is Values.RAMP:
-        steps = (indices % RAMP).astype(np.float32) * np.float32(2.0**-8)
-        ramp: Floats = steps * (high - low) + low
+        steps: Reals = (indices % RAMP).astype(real) * real(2.0**-8)
+        ramp: Reals = steps * (high - low) + low
         return ramp
-    values = uniform_at(tensor.name, seed, indices, tensor.low, tensor.high)
+    values: Reals = unit_of(tensor.name, seed, indices) * (high - low) + low
     if tensor.values is Values.UNIFORM:
         return values
     halvings = (hash_at(tensor.name, seed, indices) & np.uint64(15)).astype(np.int32)
-    return np.asarray(np.ldexp(values, -halvings), np.float32)
+    return np.asarray(np.ldexp(values, -halvings), real)
 
 
-def encoded(values: Floats | Doubles, dtype: Dtype) -> Elements:
-    """Round numbers to `dtype` as it is stored: nearest even, integers cut.
+def encoded(values: Reals, dtype: Dtype) -> Elements:
+    """Round numbers (doubles, floats or integers) to `dtype` as it is stored: nearest even, cut for
+    integers.
 
     What exceeds a type becomes its infinity; E4M3 and E5M2 have their largest number in its place.
     """
@@ -100,13 +114,17 @@ def encoded(values: Floats | Doubles, dtype: Dtype) -> Elements:
                 return _e5m2_codes(half.astype(np.float64))
             case Dtype.BF16:
                 return bf16_bits(_once_rounded(values))
-            case Dtype.F16 | Dtype.F32:
+            case Dtype.F16 | Dtype.F32 | Dtype.F64:
                 return values.astype(STORED[dtype])
+        if values.dtype.kind in "iu":
+            return values.astype(STORED[dtype])
         return np.trunc(values).astype(np.int64).astype(STORED[dtype])
 
 
-def decoded(elements: Elements, dtype: Dtype) -> Doubles:
+def decoded(elements: Elements, dtype: Dtype) -> Numbers:
     """Return the numbers that stored elements stand for."""
+    if dtype in WIDE_INTEGERS:
+        return elements
     match dtype:
         case Dtype.E4M3:
             return E4M3_VALUES[elements].astype(np.float64)
@@ -118,7 +136,7 @@ def decoded(elements: Elements, dtype: Dtype) -> Doubles:
         return elements.astype(np.float64)
 
 
-def _once_rounded(values: Floats | Doubles) -> Floats:
+def _once_rounded(values: Reals) -> Floats:
     """Return FP32 numbers that round on to fewer bits as `values` do: to odd, not to nearest.
 
     A double on no FP32 number goes to the one of its two neighbours whose last bit is 1, which is

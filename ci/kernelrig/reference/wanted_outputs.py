@@ -17,9 +17,17 @@ from numpy.typing import NDArray
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.model import Operation, OutputTensor, Pattern
 from kernelrig.proc import run_process
-from kernelrig.reference.inputs import Doubles, Indices
+from kernelrig.reference.comparison import within
+from kernelrig.reference.inputs import Indices
 from kernelrig.reference.reference_child import EXIT_REFUSED, FILE
-from kernelrig.reference.tensors import Elements, decoded, encoded, input_elements
+from kernelrig.reference.tensors import (
+    WIDE_INTEGERS,
+    Elements,
+    Numbers,
+    decoded,
+    encoded,
+    input_elements,
+)
 
 Truths = NDArray[np.bool_]
 
@@ -33,10 +41,10 @@ _PACKAGE = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The reference of one output, in FP64, and the same rounded to its type."""
+    """The reference of one output, exact (of I64 and U64 as integers), and rounded to its type."""
 
     tensor: OutputTensor
-    values: Doubles
+    values: Numbers
     rounded: Elements
 
     def wrong(self, got: Elements, first: int = 0) -> Truths:
@@ -54,9 +62,7 @@ class Wanted:
         wanted = self.values.reshape(-1)[part]
         numbers = decoded(got, self.tensor.dtype)
         same = numbers == decoded(self.rounded.reshape(-1)[part], self.tensor.dtype)
-        bound = self.tensor.max_abs + self.tensor.max_rel * np.abs(wanted)
-        with np.errstate(invalid="ignore"):
-            near = np.abs(numbers - wanted) <= bound
+        near = within(numbers, wanted, self.tensor.max_abs, self.tensor.max_rel)
         wrong = ~(np.isfinite(numbers) & (same | near))
         return np.asarray(wrong, np.bool_)
 
@@ -87,6 +93,7 @@ def _outputs(
             "case": dict(operation.numbers),
             "inputs": [tensor.name for tensor in operation.inputs],
             "outputs": {tensor.name: list(tensor.shape) for tensor in operation.outputs},
+            "whole": [t.name for t in operation.outputs if t.dtype in WIDE_INTEGERS],
         }
         (folder / "asked.json").write_text(json.dumps(asked))
         _run(folder, name, [tensor.name for tensor in operation.outputs])
@@ -128,4 +135,5 @@ def _wanted(folder: Path, tensor: OutputTensor, name: str) -> Wanted:
         place = np.argwhere(unfit)[0].tolist()
         said = f"{tensor.name}{place} is {values[tuple(place)]:g}, which no {tensor.dtype} can be"
         raise ConfigError(f"the reference {name} fails: {said}")
-    return Wanted(tensor, values, rounded)
+    whole = tensor.dtype in WIDE_INTEGERS
+    return Wanted(tensor, back if whole else values, rounded)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from kernelrig.emu.launch.element_types import DTYPES, decoded
+from kernelrig.emu.launch.element_types import DTYPES, WIDE_INTEGERS, decoded
 from kernelrig.emu.launch.loader import Loaded, read_array
 from kernelrig.emu.launch.mismatch_pattern import (
     Numbers,
@@ -22,12 +22,15 @@ from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.last_writer import NO_WRITER, LastWriter
 from kernelrig.errors import ConfigError
 from kernelrig.model.frame import Frame
+from kernelrig.reference.comparison import shown, within
 
 SHOWN = 4
 BLOCK = 1 << 22
 """Elements that are compared at a time, as numbers of 8 bytes."""
 _MOST_INPUT = 1 << 26
-_EPSILON = {"e4m3": 2**-4, "e5m2": 2**-3, "bf16": 2**-8, "f16": 2**-11, "f32": 2**-24}
+_EPSILON = {
+    "e4m3": 2**-4, "e5m2": 2**-3, "bf16": 2**-8, "f16": 2**-11, "f32": 2**-24, "f64": 2**-53,
+}  # fmt: skip
 
 
 def compare(loaded: Loaded, machine: Machine, writers: LastWriter) -> None:
@@ -81,19 +84,20 @@ class _Differences:
         raw = self._machine.memory.global_.bytes[start : start + wanted_bits.nbytes]
         if np.array_equal(raw, wanted_bits.view(np.uint8)):
             return
-        got = decoded(raw.view(wanted_bits.dtype), entry.dtype)
-        wanted = decoded(wanted_bits, entry.dtype)
-        bound = expect.max_abs + expect.max_rel * np.abs(wanted)
-        with np.errstate(invalid="ignore"):
-            right = (np.abs(got - wanted) <= bound) | (np.isnan(got) & np.isnan(wanted))
-            right |= got == wanted
+        held = raw.view(wanted_bits.dtype)
+        got, wanted = decoded(held, entry.dtype), decoded(wanted_bits, entry.dtype)
+        exact: tuple[Array, Array] = (got, wanted)
+        if entry.dtype in WIDE_INTEGERS:
+            exact = (held, wanted_bits)
+        right = within(*exact, expect.max_abs, expect.max_rel) | (exact[0] == exact[1])
+        right |= np.isnan(got) & np.isnan(wanted)
         if right.all():
             return
         wrong = np.flatnonzero(~right)
         for flat in wrong[: SHOWN - len(self._shown)]:
             place = ", ".join(str(int(i)) for i in np.unravel_index(first + flat, entry.shape))
-            said = f"{self._name}[{place}] is {got[flat]:g}, wanted {wanted[flat]:g}"
-            self._shown.append(said)
+            said = " is {}, wanted {}".format(*(shown(side[flat], 6) for side in exact))
+            self._shown.append(f"{self._name}[{place}]{said}")
         right = right.reshape(self._rows)
         if right.ndim == 2:
             row = first // right.shape[1]

@@ -16,6 +16,7 @@ from kernelrig.stages.context import Context
 from kernelrig.stages.harness.result import Asked, HarnessResult
 
 if TYPE_CHECKING:
+    from kernelrig.reference.comparison import Number
     from kernelrig.reference.tensors import Elements
     from kernelrig.reference.wanted_outputs import Wanted
 
@@ -134,7 +135,7 @@ def _judge(got: Elements, wanted: Wanted) -> WrongOutput | None:
     tensor, flat = wanted.tensor, got.reshape(-1)
     columns = tensor.shape[-1]
     tiles = Tiles(tensor.elements // columns, columns)
-    count, not_finite, shown = 0, 0, list[str]()
+    count, not_finite, examples = 0, 0, list[str]()
     for first in range(0, flat.size, AT_ONCE):
         part = flat[first : first + AT_ONCE]
         places = np.flatnonzero(wanted.wrong(part, first))
@@ -142,22 +143,24 @@ def _judge(got: Elements, wanted: Wanted) -> WrongOutput | None:
         tiles.add(first + places)
         numbers = decoded(part[places], tensor.dtype)
         not_finite += int(np.count_nonzero(~np.isfinite(numbers)))
-        for i, value in zip(places[: SHOWN - len(shown)], numbers, strict=False):
+        for i, value in zip(places[: SHOWN - len(examples)], numbers, strict=False):
             index = first + int(i)
-            shown.append(_shown(index, float(value), wanted))
+            examples.append(_shown(index, value, wanted))
     if not count:
         return None
     said = f"{count} of {flat.size} elements wrong"
     said += f", {not_finite} of them NaN or infinity" if not_finite else ""
-    return WrongOutput(failed(f"{shown[0]}; {said}", *shown[1:]), tiles.counted())
+    return WrongOutput(failed(f"{examples[0]}; {said}", *examples[1:]), tiles.counted())
 
 
-def _shown(index: int, got: float, wanted: Wanted) -> str:
-    tensor, right = wanted.tensor, float(wanted.values.reshape(-1)[index])
-    bound = tensor.max_abs + tensor.max_rel * abs(right)
+def _shown(index: int, got: Number, wanted: Wanted) -> str:
+    from kernelrig.reference.comparison import shown
+
+    tensor, right = wanted.tensor, wanted.values.reshape(-1)[index]
+    bound = tensor.max_abs + tensor.max_rel * abs(float(right))
     more = f" +- {bound:.4g}" if bound else ""
     place = _place(index, tensor.shape)
-    return f"{tensor.name}{place}: got {got:.7g}, wanted {right:.7g}{more}"
+    return f"{tensor.name}{place}: got {shown(got)}, wanted {shown(right)}{more}"
 
 
 def _place(index: int, shape: tuple[int, ...]) -> str:

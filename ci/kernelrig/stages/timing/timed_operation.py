@@ -77,6 +77,7 @@ def _judge_spot(
     """Return what is wrong in one output of one launch, None if nothing is."""
     import numpy as np
 
+    from kernelrig.reference.comparison import shown
     from kernelrig.reference.spot_check import spot_places, timed_seed
     from kernelrig.reference.tensors import STORED, decoded
 
@@ -103,7 +104,5 @@ def _judge_spot(
         return None
     value = numbers[differing[0]]
     right = wanted.values.reshape(-1)[places[differing[0]]]
-    return failed(
-        f"in timed launches: {named}: got {value:g}, wanted {right:g} ({differing.size} of"
-        f" {places.size} wrong)"
-    )
+    said = f"got {shown(value, 6)}, wanted {shown(right, 6)}"
+    return failed(f"in timed launches: {named}: {said} ({differing.size} of {places.size} wrong)")

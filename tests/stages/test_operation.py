@@ -41,14 +41,14 @@ KERNEL = Kernel(
     inputs={"x": Input(Dtype.BF16, ("rows", "columns"))},
     outputs={
         "y": Output(Dtype.F32, ("rows", "columns"), max_abs=1e-3),
-        "n": Output(Dtype.I32, ("rows",)),
+        "n": Output(Dtype.I64, ("rows",)),
     },
     reference="scaled.py",
     reference_text=(
         "import numpy as np\n"
         "def reference(case, inputs):\n"
         "    x = inputs['x']\n"
-        "    return {'y': 3 * x, 'n': (x > 0).sum(axis=1)}\n"
+        "    return {'y': 3 * x, 'n': -(x > 0).sum(axis=1)}\n"
     ),
     flop={"f32": "rows * columns"},
 )
@@ -64,7 +64,7 @@ def context(**changes: Any) -> Context:  # noqa: ANN401 - any field
 def right(pattern: Pattern, seed: int) -> dict[str, np.ndarray[Any, Any]]:
     (x,) = operation_at(KERNEL, CASE).inputs
     values = decoded(input_elements(x, pattern, seed), Dtype.BF16)
-    return {"y": (3 * values).astype(np.float32), "n": (values > 0).sum(axis=1).astype(np.int32)}
+    return {"y": (3 * values).astype(np.float32), "n": -(values > 0).sum(axis=1).astype(np.int64)}
 
 
 def result(
@@ -81,7 +81,7 @@ def result(
         "mode": mode,
         "pattern": pattern,
         "case": {"rows": ROWS, "columns": COLUMNS},
-        "tensors": ["x:bf16:6x40:uniform:-2.0:2.0", "y:f32:6x40", "n:i32:6"],
+        "tensors": ["x:bf16:6x40:uniform:-2.0:2.0", "y:f32:6x40", "n:i64:6"],
         "outputs": [
             {"name": n, "file": f"{stem}.{n}.npy", "elements": c, "unwritten": 0,
              "first_unwritten": 0}
@@ -165,7 +165,7 @@ def test_an_output_that_starts_as_zeros_says_that_unwritten_elements_do_not_show
     # a program that says it began with a canary did something else
     assert check(tmp_path, result(), ctx=ctx).verdict.outcome is Outcome.ERROR
     content = result()
-    content["tensors"][2] = "n:i32:6:zeros"
+    content["tensors"][2] = "n:i64:6:zeros"
     record = check(tmp_path, content, ctx=ctx)
     assert record.verdict.outcome is Outcome.PASS
     facts = record.checks[0].facts
@@ -198,7 +198,7 @@ def test_counts_that_contradict_themselves_are_an_error(
     "changes",
     [
         {"schema": 2},
-        {"tensors": ["x:bf16:6x40:zeros:-2.0:2.0", "y:f32:6x40", "n:i32:6"]},
+        {"tensors": ["x:bf16:6x40:zeros:-2.0:2.0", "y:f32:6x40", "n:i64:6"]},
         {"tensors": []},
         {"case": {"rows": ROWS}},
         {"seed": 1},
@@ -268,11 +268,11 @@ def good_timing(folder: Path) -> dict[str, Any]:
             "name": name,
             "bits": right(Pattern.RANDOM, timed_seed(0, sample))[name]
             .reshape(-1)[spot_places(0, sample, size)]
-            .view(np.uint32)
+            .view(dtype)
             .tolist(),
         }
         for sample in spot_checked_samples(0, SAMPLES)
-        for name, size in (("y", ROWS * COLUMNS), ("n", ROWS))
+        for name, size, dtype in (("y", ROWS * COLUMNS, np.uint32), ("n", ROWS, np.uint64))
     ]
     return content
 
@@ -329,7 +329,7 @@ def test_the_speed_of_light_is_the_slower_of_memory_and_each_unit() -> None:
     large = Case("full", numbers=(("rows", 1 << 17), ("columns", 1 << 12)))
     operation = operation_at(KERNEL, large)
     light = lightspeed(operation, gpu)
-    bytes_moved = (1 << 29) * 6 + 4 * (1 << 17)
+    bytes_moved = (1 << 29) * 6 + 8 * (1 << 17)
     moved = (bytes_moved - (60 << 20)) / (6016 / 8 * 3201e6 * 2)
     assert light.memory_ms == pytest.approx(moved * 1e3)
     assert light.compute_ms == pytest.approx((1 << 29) / (132 * 256 * 1980e6) * 1e3)

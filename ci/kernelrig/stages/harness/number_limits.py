@@ -8,12 +8,16 @@ import math
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-_MOST = {"sets": 1 << 20, "code": 1 << 20, "power_w": 1e12, "power_limit_w": 1e12}
+_MOST = {
+    "sets": 1 << 20, "code": 1 << 20, "power_w": 1e12, "power_limit_w": 1e12,
+    "bits": (1 << 64) - 1,
+}  # fmt: skip
 """By the field; of any other the largest is _LARGEST. Seeds are compared with what was asked."""
 _LARGEST, _LARGEST_NUMBER = 1 << 48, 1e39
 _ANY = ("seed", "samples_ms")
 _COUNTS = frozenset(
     [
+        "bits",
         "driver_cuda",
         "runtime_cuda",
         "rows",

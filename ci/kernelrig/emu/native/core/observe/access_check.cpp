@@ -68,24 +68,38 @@ void Races::look(const Threads* threads, size_t count, int at, int space, const 
 // together, when its last one does, and twice, so that each knows all of them: who is last would be
 // one, and a warp whose lanes all know something else is slow to follow.
 void Races::take_turns(const Threads* threads, const int64_t* flat, const AccessForm& how) {
+  struct Lanes {
+    size_t count = 0;
+    Mask together = 0;  // who was before
+  };
   std::unordered_map<int64_t, size_t> users;
-  std::map<std::pair<int, int64_t>, std::pair<size_t, Mask>> left;  // by row: how many, who was before
+  std::map<std::pair<int, int64_t>, Lanes> left;  // by row
+  // Lanes that go one behind the other mostly share a place: it is looked up once.
+  auto users_of = [&, place = int64_t(0), found = (size_t*)nullptr](int64_t of) mutable -> size_t& {
+    if (!found || place != of) place = of, found = &users[of];
+    return *found;
+  };
+  auto left_of = [&, row = 0, place = int64_t(0),
+                        found = (Lanes*)nullptr](int in, int64_t of) mutable -> Lanes& {
+    if (!found || row != in || place != of) row = in, place = of, found = &left[{in, of}];
+    return *found;
+  };
   for (size_t i = 0; i < how.turn_count; ++i) {
-    ++users[flat[how.turns[i]]];
-    ++left[{how.turns[i] / LANES, flat[how.turns[i]]}].first;
+    ++users_of(flat[how.turns[i]]);
+    ++left_of(how.turns[i] / LANES, flat[how.turns[i]]).count;
   }
   for (size_t i = 0; i < how.turn_count; ++i) {
     const int row = how.turns[i] / LANES, lane = how.turns[i] % LANES;
     const int64_t place = flat[how.turns[i]];
     Warp* warp = warps_[size_t(threads[row].warp)];
-    auto& [count, together] = left[{row, place}];
-    --count;
-    if (users[place] <= MOST_APART) {
+    Lanes& lanes = left_of(row, place);
+    --lanes.count;
+    if (users_of(place) <= MOST_APART) {
       strong_.push_back({warp, place, 1u << lane});
       continue;
     }
-    together |= 1u << lane;
-    if (!count) strong_.insert(strong_.end(), 2, {warp, place, together});
+    lanes.together |= 1u << lane;
+    if (!lanes.count) strong_.insert(strong_.end(), 2, {warp, place, lanes.together});
   }
 }
 

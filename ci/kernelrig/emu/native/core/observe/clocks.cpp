@@ -72,6 +72,11 @@ bool exceeds(const RowRef& a, const RowRef& b) {
   }
   for (; i < both; ++i)
     if (mine[i] > other[i]) return true;
+  for (; i + STEP <= a->size; i += STEP) {
+    int over = 0;
+    for (int j = 0; j < STEP; ++j) over |= mine[i + j] > 0;
+    if (over) return true;
+  }
   for (; i < a->size; ++i)
     if (mine[i] > 0) return true;
   return false;
@@ -138,9 +143,28 @@ Clock later(const Clock& a, const Clock& b) {
 }
 }  // namespace
 
+// Whether `b` knows nothing that `a` does not.
+namespace {
+bool covers(const Known& a, const Known& b) {
+  if (b.clusters.size() > a.clusters.size()) return false;
+  auto x = a.clusters.begin();
+  for (const auto& [number, clock] : b.clusters) {
+    while (x != a.clusters.end() && x->first < number) ++x;
+    if (x == a.clusters.end() || x->first != number) return false;
+    for (int row = 0; row < ROWS; ++row)
+      if (exceeds(clock.rows[row], x->second.rows[row])) return false;
+  }
+  return true;
+}
+}  // namespace
+
+// What one of them knows already is that one itself: a thread that waits in a loop learns the same
+// again and again.
 KnownRef join(const KnownRef& a, const KnownRef& b) {
   if (a == b || !b) return a;
   if (!a) return b;
+  if (covers(*a, *b)) return a;
+  if (covers(*b, *a)) return b;
   KnownRef made(new Known());
   auto& out = made->clusters;
   out.reserve(std::max(a->clusters.size(), b->clusters.size()));
@@ -160,7 +184,10 @@ KnownRef join(const KnownRef& a, const KnownRef& b) {
 
 KnownRef with(const KnownRef& known, int32_t cluster, Clock clock) {
   KnownRef made(new Known());
-  if (known) made->clusters = known->clusters;
+  if (known) {
+    made->clusters.reserve(known->clusters.size() + 1);
+    made->clusters.assign(known->clusters.begin(), known->clusters.end());
+  }
   made->at(cluster) = std::move(clock);
   return made;
 }
@@ -238,7 +265,15 @@ Clock Warp::published_clock(Mask lanes, const View& view, Time at) const {
 }
 
 KnownRef Warp::published(Mask lanes, const View& view, Time at) const {
-  return with(view.known, cluster->number, published_clock(lanes, view, at));
+  for (const Published& each : published_)
+    if (each.view.get() == &view && each.lanes == lanes && each.at == at) return each.known;
+  Published& oldest = published_[next_published_];
+  next_published_ = (next_published_ + 1) % published_.size();
+  oldest.view = ViewRef(const_cast<View*>(&view));
+  oldest.lanes = lanes;
+  oldest.at = at;
+  oldest.known = with(view.known, cluster->number, published_clock(lanes, view, at));
+  return oldest.known;
 }
 
 // The tcgen05 order that `lanes` pass on, also where they release nothing.
@@ -249,8 +284,16 @@ RowRef Warp::ordered(Mask lanes, const ViewRef& view) const {
 }
 
 std::pair<KnownRef, KnownRef> Warp::performed(Mask lanes, const View& view, bool releases) const {
-  std::pair<KnownRef, KnownRef> found;
   const KnownRef all = published(lanes, view, time);
+  if (performed_.of == all && performed_.releases == releases) return performed_.found;
+  std::pair<KnownRef, KnownRef> found;
+  const auto add = [&all](KnownRef& to, int32_t number, Clock&& clock) {
+    if (!to) {
+      to = KnownRef(new Known());
+      to->clusters.reserve(all->clusters.size());
+    }
+    to->clusters.emplace_back(number, std::move(clock));
+  };
   for (const auto& each : all->clusters) {
     const RowRef* rows = each.second.rows;
     Clock seen, fenced;
@@ -258,22 +301,32 @@ std::pair<KnownRef, KnownRef> Warp::performed(Mask lanes, const View& view, bool
     fenced.rows[SEQUENTIAL] = rows[SEQUENTIAL];
     fenced.rows[FENCED] = rows[FENCED];
     if (exceeds(seen.rows[PERFORMED], RowRef()))
-      found.first = with(found.first, each.first, std::move(seen));
+      add(found.first, each.first, std::move(seen));
     if (exceeds(fenced.rows[SEQUENTIAL], RowRef()))  // FENCED knows no more
-      found.second = with(found.second, each.first, std::move(fenced));
+      add(found.second, each.first, std::move(fenced));
   }
+  performed_ = {all, releases, found};
   return found;
 }
 
 KnownRef Warp::followed(Mask lanes, const View& view) const {
-  KnownRef found;
   const KnownRef all = published(lanes, view, time - 1);
+  if (followed_.of == all) return followed_.found;
+  KnownRef found(new Known());
+  found->clusters.reserve(all->clusters.size());
   for (const auto& each : all->clusters) {
     Clock clock;
     clock.rows[FOLLOWED] = later(each.second.rows[FOLLOWED], each.second.rows[SAME]);
-    found = with(found, each.first, std::move(clock));
+    found->clusters.emplace_back(each.first, std::move(clock));
   }
+  followed_ = {all, found};
   return found;
+}
+
+void Warp::leave() {
+  published_ = {};
+  performed_ = {};
+  followed_ = {};
 }
 
 bool Warp::has_fenced(Mask bits) const {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -211,7 +212,8 @@ struct Warp : Actor {
   std::vector<RowRef> products;  // lane + 1 -> times by column of what its next commit tracks
 
   Warp(Cluster* cluster, int column, int cta, int number);
-  // Gives the lanes of `bits` new views, each view once: `change(view)`.
+  // Gives the lanes of `bits` new views, each view once: `change(view)`, or `change(view, whole)`,
+  // which is told whether all lanes of the view are among `bits`.
   template <class Change> void change(Mask bits, Change change);
   void tick() {
     ++time;
@@ -228,6 +230,30 @@ struct Warp : Actor {
   KnownRef followed(Mask lanes, const View& view) const;
   // Whether some of these lanes, or threads before them, have fenced for all.
   bool has_fenced(Mask bits) const;
+  // Its wave is over: it publishes nothing more.
+  void leave();
+
+ private:
+  // What was published last: a thread that waits in a loop by atomics publishes the same again and
+  // again. Views are never written, so that what follows from one does not change while it is held.
+  struct Published {
+    ViewRef view;
+    Mask lanes = 0;
+    Time at = 0;
+    KnownRef known;
+  };
+  struct Performed {
+    KnownRef of;
+    bool releases = false;
+    std::pair<KnownRef, KnownRef> found;
+  };
+  struct Followed {
+    KnownRef of, found;
+  };
+  mutable std::array<Published, 4> published_;  // by a fence, now, and before now
+  mutable size_t next_published_ = 0;
+  mutable Performed performed_;
+  mutable Followed followed_;
 };
 
 enum class Kind : uint8_t { OTHER, MMA, CP, SHIFT, LD, ST, COMMIT };
@@ -292,8 +318,14 @@ template <class Over> void Cluster::release(Over over) {
 }
 
 template <class Change> void Warp::change(Mask bits, Change change) {
+  const auto changed = [&change](const ViewRef& view, bool whole) -> ViewRef {
+    if constexpr (std::is_invocable_v<Change, const ViewRef&, bool>)
+      return change(view, whole);
+    else
+      return change(view);
+  };
   if (groups.size() == 1 && !(groups[0].lanes & ~bits)) {  // as it mostly is
-    groups[0].view = change(groups[0].view);
+    groups[0].view = changed(groups[0].view, true);
     return;
   }
   std::vector<Group> before = std::move(groups);
@@ -309,7 +341,8 @@ template <class Change> void Warp::change(Mask bits, Change change) {
   };
   for (const Group& group : before) {  // groups have views of their own: each is changed once
     if (group.lanes & ~bits) add(group.lanes & ~bits, group.view);
-    if (group.lanes & bits) add(group.lanes & bits, change(group.view));
+    if (group.lanes & bits)
+      add(group.lanes & bits, changed(group.view, !(group.lanes & ~bits)));
   }
 }
 

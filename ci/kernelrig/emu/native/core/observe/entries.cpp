@@ -131,7 +131,10 @@ void Region::keep(Where where, Before& before, Own own, const OrderCheck& check,
   strong_ = true;
   auto& [rows, old] = before;
   const auto is_weak = [&](Code code) { return weak && code && !records_.of(code).level; };
-  std::vector<uint8_t> bad, stay(where.count);
+  static thread_local std::vector<uint8_t> bad, stay, free;
+  static thread_local std::vector<size_t> granules;
+  static thread_local std::vector<Code> kept, beside;
+  stay.resize(where.count);
   const bool late = check.unordered(old.data(), old.size(), own, stay.data());
   for (size_t i = 0; i < where.count; ++i)
     stay[i] = ((late && stay[i]) || is_weak(old[i])) && is_unread(rows.data() + i * slots_, old[i]);
@@ -140,17 +143,19 @@ void Region::keep(Where where, Before& before, Own own, const OrderCheck& check,
     if (!(any && bad[i]) && !is_weak(rows[i])) rows[i] = 0;
   for (size_t i = 0; i < where.count; ++i)
     std::copy_n(rows.data() + i * slots_, slots_, reads_.data() + where[i] * slots_);
-  std::vector<size_t> granules;
-  std::vector<Code> kept, beside;
+  granules.clear();
+  kept.clear();
+  beside.clear();
   for (size_t i = 0; i < where.count; ++i) {
     if (!stay[i]) continue;
     granules.push_back(where[i]);
     kept.push_back(old[i]);
-    for (size_t slot = 0; slot < slots_; ++slot) beside.push_back(rows[i * slots_ + slot]);
+    beside.insert(beside.end(), rows.begin() + ptrdiff_t(i * slots_),
+                  rows.begin() + ptrdiff_t((i + 1) * slots_));
   }
   if (granules.empty()) return;
-  std::vector<uint8_t> free;
-  for (const Code code : beside) free.push_back(code == 0);
+  free.resize(beside.size());
+  for (size_t i = 0; i < beside.size(); ++i) free[i] = beside[i] == 0;
   put(granules, kept, beside, free);
 }
 

@@ -111,9 +111,12 @@ bool OrderCheck::unordered(const Code* codes, size_t count, Own own, uint8_t* ba
   }
   if (!any || !access_) return any;
   // Few codes get here: what their times did not settle is looked at closer.
-  std::set<Code> few;
+  static thread_local std::vector<Code> few;
+  few.clear();
   for (size_t i = 0; i < count; ++i)
-    if (bad[i]) few.insert(codes[i]);
+    if (bad[i] && (few.empty() || few.back() != codes[i])) few.push_back(codes[i]);
+  std::sort(few.begin(), few.end());
+  few.erase(std::unique(few.begin(), few.end()), few.end());
   for (const Code code : few) {
     if (!excused(code, codes, count, own, bad)) continue;
     for (size_t i = 0; i < count; ++i)
@@ -165,36 +168,33 @@ bool OrderCheck::excused(Code code, const Code* codes, size_t count, Own own,
                         : pipelined(before, *access_->operation, piece_);
   }
   const bool foreign = record.cluster != access_->who->cluster->number;
-  // An access of several lanes together: the one that accesses again is in order with itself.
-  int itself = -1;
-  if (!foreign && record.mask && bool(record.asynchronous) == access_->asynchronous) {
-    bool one = true, first = true;
-    for (size_t i = 0; i < count && one; ++i) {
-      if (!bad[i] || codes[i] != code) continue;
-      one = first || itself == own.of(i);
-      itself = own.of(i);
-      first = false;
-    }
-    // Of what lanes copied each for itself, one is in order with what it has waited for.
-    const bool copied = record.who->is_operation;
-    if (!one || record.time > (copied ? access_->copied : access_->issued)) {
-      itself = -1;
-    } else if (copied) {
-      itself += access_->who->cluster->copies;
-    }
-  } else if (!foreign && !record.mask) {
-    return false;
-  }
+  if (!foreign && !record.mask) return false;
   const Clock* clock = access_->clock;
   if (foreign) clock = access_->known ? access_->known->find(record.cluster) : nullptr;
   if (!clock) return false;
   const RowRef& row = clock->rows[rows_[record.asynchronous]];
-  const Mask lanes = records_.lanes(code);
-  for (int lane = 0; lane < LANES; ++lane) {
-    const int column = record.column + lane;
-    if (lanes >> lane & 1 && column != itself && time_at(row, column) < record.time) return false;
+  int missing = -1;  // the column of the one lane whose time is not known
+  for (Mask left = records_.lanes(code); left; left &= left - 1) {
+    const int column = record.column + __builtin_ctz(left);
+    if (time_at(row, column) >= record.time) continue;
+    if (missing >= 0) return false;
+    missing = column;
   }
-  return true;
+  if (missing < 0) return true;
+  // An access of several lanes together: the one that accesses again is in order with itself.
+  if (foreign || bool(record.asynchronous) != access_->asynchronous) return false;
+  int itself = -1;
+  bool first = true;
+  for (size_t i = 0; i < count; ++i) {
+    if (!bad[i] || codes[i] != code) continue;
+    if (!first && itself != own.of(i)) return false;
+    itself = own.of(i);
+    first = false;
+  }
+  // Of what lanes copied each for itself, one is in order with what it has waited for.
+  const bool copied = record.who->is_operation;
+  if (record.time > (copied ? access_->copied : access_->issued)) return false;
+  return missing == (copied ? itself + access_->who->cluster->copies : itself);
 }
 
 }  // namespace emu::races

@@ -20,6 +20,7 @@ void Races::started(const Started& wave) {
   regions_.warps_a_cta = wave.warps_a_cta;
   regions_.warps = &warps_;
   std::map<int32_t, Cluster*> clusters;
+  for (Warp* warp : warps_) warp->leave();
   warps_.clear();
   for (size_t number = 0; number < count; ++number) {
     const int rank = int(wave.rank_of[number]), slot = int(wave.slot_of[number]);

@@ -122,29 +122,33 @@ void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool c
   const KnownRef performed = wide && sem == RELAXED ? sync.performed : KnownRef();
   const KnownRef sequential = wide ? sync.sequential : KnownRef();
   const KnownRef followed = wide ? sync.followed : KnownRef();
-  warp.change(bits, [&](const ViewRef& view) {
+  warp.change(bits, [&](const ViewRef& view, bool whole) {
     const bool ordered = order && exceeds(*order, warp.mine(view).rows[ORDERED]);
     if (!known && !ordered && !performed && !sequential && !followed && seen.empty()) return view;
-    ViewRef made(new View(*view));
-    if (known) made->known = join(view->known, known);
+    KnownRef all = known ? join(view->known, known) : view->known;
     // The join may have brought it already.
-    if (order && exceeds(*order, warp.mine(made).rows[ORDERED])) {
-      Clock clock = warp.mine(made);
-      clock.rows[ORDERED] = later(clock.rows[ORDERED], *order);
-      made->known = with(made->known, number, clock);
+    const RowRef& mine = all->find(number)->rows[ORDERED];
+    if (order && exceeds(*order, mine)) {
+      Clock clock = *all->find(number);
+      clock.rows[ORDERED] = later(mine, *order);
+      all = with(all, number, clock);
     }
-    if (performed) made->known = join(made->known, performed);
-    if (sequential) made->known = join(made->known, sequential);
-    if (followed) made->known = join(made->known, followed);
-    if (!seen.empty()) {
-      made->seen.clear();
-      for (const auto& [fence, each] : seen) {
-        KnownRef before;
-        for (const auto& [level_before, old] : view->seen)
-          if (level_before == fence) before = old;
-        made->seen.emplace_back(fence, join(before, each));
-      }
+    if (performed) all = join(all, performed);
+    if (sequential) all = join(all, sequential);
+    if (followed) all = join(all, followed);
+    std::vector<std::pair<int, KnownRef>> saw;
+    for (const auto& [fence, each] : seen) {
+      KnownRef before;
+      for (const auto& [level_before, old] : view->seen)
+        if (level_before == fence) before = old;
+      saw.emplace_back(fence, join(before, each));
     }
+    // Nothing new, as of a thread that waits in a loop. Lanes of a view, some of which do not learn,
+    // are parted all the same: the Python form tells them apart by that.
+    if (whole && all == view->known && (seen.empty() || saw == view->seen)) return view;
+    ViewRef made(new View(*view));
+    made->known = std::move(all);
+    if (!seen.empty()) made->seen = std::move(saw);
     return made;
   });
 }

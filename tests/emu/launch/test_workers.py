@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from kernelrig.emu.launch.estimate import Watch, shown_time
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import emulate, schedules_of
 from kernelrig.emu.launch.loader import load
+from kernelrig.emu.launch.workers import MOST_STANDING, MOST_USES, Loss, StandingWorkers
 
 from tests.emu.harness import kernel_text
 from tests.toolchain_fixture import REPOSITORY
@@ -149,3 +151,65 @@ def test_a_short_run_gets_no_estimate(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_times_are_shown_in_the_unit_that_suits_them() -> None:
     assert [shown_time(s) for s in (30, 119, 420, 9000)] == ["30 s", "119 s", "7 min", "2.5 h"]
+
+
+def run_standing(standing: StandingWorkers[int, int], key: object, *tasks: int) -> list[object]:
+    """What tasks ended with: the process that ran them, but a task of -1 ends its process."""
+
+    def task(number: int, _: object) -> int:
+        if number < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return os.getpid()
+
+    with standing.of(key, task) as workers:
+        ended = workers.map(tasks, lambda _: None, 60.0, lambda _: False)
+    return [ended[number] for number in sorted(ended)]
+
+
+@pytest.fixture
+def standing() -> Iterator[StandingWorkers[int, int]]:
+    made: StandingWorkers[int, int] = StandingWorkers()
+    before = children(os.getpid())
+    yield made
+    made.end()
+    assert set(children(os.getpid())) <= set(before)
+
+
+def test_launches_that_are_alike_have_one_process(standing: StandingWorkers[int, int]) -> None:
+    first, second = run_standing(standing, "a", 0, 1)
+    assert first == second
+    (other,) = run_standing(standing, "b", 0)
+    assert [first] == run_standing(standing, "a", 0) != [other]
+    for _ in range(MOST_USES):
+        last = run_standing(standing, "b", 0)
+    assert last != [other]
+
+
+def test_processes_of_the_launches_used_last_are_kept(standing: StandingWorkers[int, int]) -> None:
+    ran = [run_standing(standing, key, 0) for key in range(MOST_STANDING + 1)]
+    assert [one in children(os.getpid()) for (one,) in ran] == [False] + [True] * MOST_STANDING
+    assert run_standing(standing, 1, 0) == ran[1]
+    assert run_standing(standing, 0, 0) != ran[0]
+
+
+def test_one_that_dies_loses_one_task_and_the_next_launch_has_another(
+    standing: StandingWorkers[int, int],
+) -> None:
+    (before,) = run_standing(standing, "a", 0)
+    lost, left = run_standing(standing, "a", -1, 0)
+    assert isinstance(lost, Loss)
+    assert str(lost.error) == f"it ended its process: {-signal.SIGKILL}"
+    assert [left] == run_standing(standing, "a", 0) != [before]
+
+
+def test_one_is_ended_with_a_launch_that_is_interrupted(
+    standing: StandingWorkers[int, int],
+) -> None:
+    (before,) = run_standing(standing, "a", 0)
+
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), standing.of("a", lambda *_: 0) as workers:
+        workers.map([0], interrupted, 0.0, lambda _: False)
+    assert run_standing(standing, "a", 0) != [before]

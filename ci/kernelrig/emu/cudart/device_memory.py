@@ -189,6 +189,7 @@ class DeviceMemory:
         self._reserved: list[Allocation] = []
         self._end = 0
         self.used = 0
+        self.layout = 0  # counts changes of what is allocated, or was
         self.heap_bytes = DEFAULT_BYTES
 
     def close(self) -> None:
@@ -294,6 +295,7 @@ class DeviceMemory:
         at = bisect_left(self._starts, one.start)
         del self._allocations[at], self._starts[at], self.kinds[one.start]
         self.used -= one.size
+        self.layout += 1
 
     def keep_free(self, end: int) -> None:
         """Allocate behind this flat place from now on."""
@@ -303,6 +305,7 @@ class DeviceMemory:
         self._allocations.insert(at, made)
         self._starts.insert(at, made.start)
         self.used += made.size
+        self.layout += 1
         self.kinds[made.start] = kind
         self._end = max(self._end, made.start + made.size)
 
@@ -330,6 +333,7 @@ class DeviceMemory:
         if at == len(self._starts) or self._starts[at] != start:
             return False
         found = self._allocations.pop(at)
+        self.layout += 1
         del self._starts[at]
         _clear(self.files[1], start, found.size)
         self.used -= found.size

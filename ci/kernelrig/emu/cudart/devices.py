@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from dataclasses import dataclass
@@ -92,3 +93,8 @@ def _hint(arch: str) -> str:
         return f"pass --arch {same}"
     older = int(number[1]) < min(int(known[3:-1]) for known in _DEVICES)
     return "CUDA code for older GPUs runs on both: leave --arch out" if older else ""
+
+
+def memory_capacity() -> int:
+    """Return how much device memory a program may have here: half of this machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2

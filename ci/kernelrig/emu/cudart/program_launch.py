@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from kernelrig.emu.launch.exploration import AS_TABLED, emulate, schedules_of
 from kernelrig.emu.launch.file import LaunchEntry
 from kernelrig.emu.launch.loader import Loaded
 from kernelrig.emu.launch.severities import Severities
+from kernelrig.emu.launch.workers import StandingWorkers
 from kernelrig.emu.machine.addressing import NO_WINDOW, NULL_POINTER
 from kernelrig.emu.machine.device_heap import DEVICE_HEAP
 from kernelrig.emu.machine.findings import Finding
@@ -31,6 +32,8 @@ from kernelrig.emu.native.core_observer import each_of
 from kernelrig.emu.observe.global_accesses import NO_RANGES, GlobalAccesses, Ranges, joined
 from kernelrig.errors import ConfigError, Interrupted
 
+Standing = StandingWorkers[Any, Any]
+"""The processes of a program's short launches."""
 MOST_RANGES = 1 << 18
 """Of what a launch accessed: the order of the rest is not judged."""
 SUCCESS, LAUNCH_TIMEOUT, LAUNCH_FAILURE = 0, 702, 719
@@ -175,11 +178,13 @@ def run_launch(
     *,
     incomplete: bool = False,
     accessed: Accessed | None = None,
+    standing: Standing | None = None,
 ) -> LaunchRun:
     """Emulate a launch and put what the first schedule left into device memory.
 
     A `witness` is told of it if it is observed. `incomplete`: of a launch before, a part was run.
-    `accessed` is filled, where it is given.
+    `accessed` is filled, where it is given. Of `standing` workers one runs all schedules, where
+    `how` lets one process do so: to fork it takes longer than a short launch.
 
     Raises ConfigError for a launch that cannot be emulated, CiError if a process died.
     """
@@ -197,6 +202,10 @@ def run_launch(
     first = replace(how.first, ctas=ctas)
     if asked.cooperative:
         first = replace(first, resident_ctas=geometry.ctas)
+    alike = (
+        id(function), geometry, asked.dynamic_shared_bytes, memory.layout, memory.heap_bytes,
+        observed, witness is None, accessed is None,
+    )  # fmt: skip
     try:
         outcome = emulate(
             Loaded(entry, Path(), kernel),
@@ -207,6 +216,7 @@ def run_launch(
             keep=partial(_left, accessed=witness is not None),
             also=() if accessed is None else (GlobalAccesses,),
             severities=how.severities,
+            kept=partial(standing.of, alike) if standing and how.jobs == 1 else None,
         )
     except Interrupted as e:
         at = f"{place}: " if place else ""

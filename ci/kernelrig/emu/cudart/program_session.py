@@ -13,7 +13,7 @@ from typing import IO
 from kernelrig.emu.cudart import messages
 from kernelrig.emu.cudart.byte_text import shown_bytes
 from kernelrig.emu.cudart.device_memory import MAX_SPAN, DeviceMemory, Kind
-from kernelrig.emu.cudart.devices import Device
+from kernelrig.emu.cudart.devices import Device, memory_capacity
 from kernelrig.emu.cudart.fat_binary import choose_ptx
 from kernelrig.emu.cudart.host_lines import HostLines
 from kernelrig.emu.cudart.messages import BrokenMessage, Callers, Noted, NoteMessage, Request
@@ -23,6 +23,7 @@ from kernelrig.emu.cudart.program_launch import (
     Accessed,
     HowToRun,
     LaunchRun,
+    Standing,
     Witness,
     run_launch,
 )
@@ -57,6 +58,9 @@ class Program:
     libraries: Path
     source: str = ""
     resources: Mapping[str, Resources] = field(default_factory=dict)
+
+    def resources_of(self, name: str) -> Resources:
+        return self.resources.get(name, Resources())
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ def run_program(
     Raises CiError for what cannot be emulated: the program is ended then.
     """
     interrupted = ""
-    memory = DeviceMemory(MAX_SPAN, _capacity())
+    memory = DeviceMemory(MAX_SPAN, memory_capacity())
     ours, theirs = socket.socketpair()
     session = _Session(memory, device, how, say, program, witness)
     try:
@@ -127,6 +131,7 @@ def run_program(
             raise
         code, interrupted = -signal.SIGKILL, str(e)
     finally:
+        session.standing.end()
         ours.close()
         theirs.close()
         forked = [Note(Noted.FORKED, 0, "")] if memory.child_called else []
@@ -142,11 +147,6 @@ def run_program(
 
 def _unknown(_: bytes) -> tuple[int, bytes]:
     raise BrokenMessage
-
-
-def _capacity() -> int:
-    """Return how much device memory a program may have here: half of this machine's memory."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 class _Session:
@@ -174,6 +174,7 @@ class _Session:
         self.unread_copy: Note | None = None
         self._before: LoadedFunction | None = None  # of the launch before
         self._lengths: dict[object, int] = {}
+        self.standing = Standing()
 
     def serve(self, connection: socket.socket) -> None:
         """Answer requests until the program closes its end."""
@@ -211,7 +212,7 @@ class _Session:
     def _module(self, body: bytes) -> tuple[int, bytes]:
         image = choose_ptx(body, self._device.arch)
         self._modules.append(
-            LoadedModule(image, self._memory, self._program.source, self._resources)
+            LoadedModule(image, self._memory, self._program.source, self._program.resources_of)
         )
         return SUCCESS, (len(self._modules) - 1).to_bytes(4, "little")
 
@@ -224,9 +225,6 @@ class _Session:
         if not module.link(choose_ptx(body[4:], self._device.arch)):
             raise ConfigError("a library of relocatable device code was loaded too late to link it")
         return SUCCESS, number.to_bytes(4, "little")
-
-    def _resources(self, name: str) -> Resources:
-        return self._program.resources.get(name, Resources())
 
     def _known_module(self, number: int) -> LoadedModule:
         if number >= len(self._modules):
@@ -282,9 +280,9 @@ class _Session:
     def _reserve(self, body: bytes) -> tuple[int, bytes]:
         size, align = messages.read_range(body)
         address = self._memory.reserve(size, align)
-        return (_MEMORY_ALLOCATION, b"") if address is None else (
-            SUCCESS, messages.pack_addresses(address)
-        )  # fmt: skip
+        if address is None:
+            return _MEMORY_ALLOCATION, b""
+        return SUCCESS, messages.pack_addresses(address)
 
     def _map(self, body: bytes) -> tuple[int, bytes]:
         address, size, callers = messages.read_map(body)
@@ -308,6 +306,7 @@ class _Session:
             number, place, function, asked, self._memory,
             self._how.after(self._lengths.get(asked.kind)), self._say, self._witness,
             incomplete=any(launch.ctas for launch in self.launches), accessed=accessed,
+            standing=self.standing,
         )  # fmt: skip
         self.launches.append(ran)
         self._lengths[asked.kind] = ran.instructions

@@ -33,7 +33,7 @@ from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError
 from kernelrig.proc.workers import Died, raised_at
-from kernelrig.reference.one_thread import libraries
+from kernelrig.reference.one_thread import libraries, stay_in_one_thread
 
 ALL_OBSERVERS = ("memory", "races", "init", "sync")
 LARGE_BYTES = 1 << 28
@@ -100,6 +100,9 @@ class _One:
     kept: object
 
 
+RunSchedule = Callable[[Schedule, Progress], _One]
+
+
 def emulate(
     loaded: Loaded,
     schedules: Sequence[Schedule],
@@ -113,6 +116,7 @@ def emulate(
     partial: bool = False,
     also: Sequence[Callable[[], Hooks]] = (),
     severities: Severities = AS_TABLED,
+    kept: Callable[[RunSchedule], Workers[Schedule, _One]] | None = None,
 ) -> Outcome:
     """Run `loaded` under each of `schedules`; `dump` names the buffers to bring back.
 
@@ -122,6 +126,8 @@ def emulate(
     returns must be picklable. `also` makes observers that report no findings, for `keep`.
     `severities` are what the caller says of the table: what the launch file says counts only where
     the caller took it, as one of a user's may soften a finding and one of a kernel's may not.
+    `kept` returns processes that run all schedules, of a launch like this one before, or new ones,
+    where nothing is dumped.
     Raises CiError if a process died: it says of what, and where in the kernel; with `partial` only
     if no schedule has a result, else the outcome has it as `lost`.
     """
@@ -145,6 +151,7 @@ def emulate(
 
         def run_one(schedule: Schedule, progress: Progress) -> _One:
             begin = time.perf_counter()
+            stay_in_one_thread()  # this process runs schedules alone
             one, ran = _run_one(loaded, schedule, tuple(observe), progress, keep, also, last=large)
             for name in dump:
                 left = _buffer(loaded, ran, name)
@@ -154,7 +161,8 @@ def emulate(
                     one.buffers[name] = left.copy()
             return replace(one, wall_s=time.perf_counter() - begin)
 
-        with Workers(run_one, jobs, once=large) as workers:
+        made = Workers(run_one, jobs, once=large) if kept is None or large else kept(run_one)
+        with made as workers:
             estimate = Estimate(workers, len(schedules), watch)
             ended = workers.map(schedules, estimate.look, watch.look_s, hopeless)
         lost = {n: loss for n, loss in sorted(ended.items()) if isinstance(loss, Loss)}

@@ -6,7 +6,7 @@ the parent reads in `Progress` where it was, and another process takes the tasks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from types import TracebackType
@@ -18,6 +18,10 @@ from kernelrig.proc import workers
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+MOST_STANDING = 8
+"""Kernels that a program launches in turns."""
+MOST_USES = 256
+"""Launches of one worker: what it may lose of memory is given back then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +65,37 @@ class Worker(Generic[Task, Result]):
 class Workers(Generic[Task, Result]):
     """Up to `count` workers; those that are left when the block ends are killed.
 
-    `once`: each of them runs one task, in the memory of this process as it is.
+    `once`: each of them runs one task, in the memory of this process as it is. `stay`: those that
+    wait for a task when the block ends stay, for the next one, until `end`.
     """
 
     def __init__(
-        self, run: Callable[[Task, Progress], Result], count: int, *, once: bool = False
+        self,
+        run: Callable[[Task, Progress], Result],
+        count: int,
+        *,
+        once: bool = False,
+        stay: bool = False,
     ) -> None:
-        self._run, self.count, self._once = run, count, once
+        self._run, self.count, self._once, self._stay = run, count, once, stay
         self.workers: list[Worker[Task, Result]] = []
+        self.uses = 0
 
     def __enter__(self) -> Workers[Task, Result]:
+        self.uses += 1
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: object, trace: TracebackType | None
     ) -> None:
+        if kind is not None or self.busy or not self._stay:
+            self.end()
+
+    def end(self) -> None:
+        """Kill them."""
         for worker in self.workers:
             worker.process.end()
+        self.workers = []
 
     @property
     def busy(self) -> list[Worker[Task, Result]]:
@@ -115,3 +133,31 @@ class Workers(Generic[Task, Result]):
                     worker.process.end()
             look(len(results))
         return results
+
+
+class StandingWorkers(Generic[Task, Result]):
+    """A worker for each of the last few launches, which runs those that are like it as well.
+
+    What a worker runs is in it since it was forked, but memory that processes share: `key` says all
+    else that a launch depends on.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, Workers[Task, Result]] = {}  # the one used last is the last
+
+    def of(self, key: Hashable, run: Callable[[Task, Progress], Result]) -> Workers[Task, Result]:
+        """Return the worker that runs launches of this key: a new one runs `run`."""
+        kept = self._kept.pop(key, None)
+        if kept is not None and kept.uses >= MOST_USES:
+            kept.end()
+            kept = None
+        self._kept[key] = kept = kept or Workers(run, 1, stay=True)
+        while len(self._kept) > MOST_STANDING:
+            self._kept.pop(next(iter(self._kept))).end()
+        return kept
+
+    def end(self) -> None:
+        """Kill them all."""
+        for kept in self._kept.values():
+            kept.end()
+        self._kept.clear()

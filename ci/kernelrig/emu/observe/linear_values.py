@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.random import default_rng  # named here, or each process of a launch would load it
 from numpy.typing import NDArray
 
 from kernelrig.emu.numerics.arrays import LANES, lane_bits, lanes_of_bits
@@ -27,7 +28,7 @@ class LinearValues:
     """Gives values their numbers, the same in every run."""
 
     def __init__(self) -> None:
-        self._draws = np.random.default_rng(0)
+        self._draws = default_rng(0)
 
     def named(self, value: Held) -> Held:
         """Return a value whose lanes have numbers."""

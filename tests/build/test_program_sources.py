@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from kernelrig.build.libraries import extra_of_header
-from kernelrig.build.program_sources import build_program
+from kernelrig.build.program_sources import build_program, program_argv
 from kernelrig.errors import BuildError
 from kernelrig.model import Toolchain
 
@@ -49,6 +49,29 @@ def test_a_header_that_can_be_fetched_is_fetched_once_a_source_includes_it(
 def test_a_header_that_nobody_has_is_named(tools: Toolchain, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="name the folder that has curand_kernel"):
         build_program([Path("a.cu")], "sm_100a", tools, tmp_path, tmp_path, cwd=tmp_path)
+
+
+def test_the_first_error_comes_before_the_warnings_above_it(
+    tools: Toolchain, tmp_path: Path
+) -> None:
+    said = ["in.h(7): warning #20012-D: no error, and long"] * 90 + ["a.cu(3): error: no such name"]
+    lines = " ".join(f"'{line}'" for line in said)
+    tools.nvcc.write_text(f"#!/bin/sh\nprintf '%s\\n' {lines} >&2; exit 1\n")
+    with pytest.raises(BuildError, match=r"a\.cu does not compile") as caught:
+        build_program([Path("a.cu")], "sm_100a", tools, tmp_path, tmp_path, cwd=tmp_path)
+    first, then, *_ = caught.value.details.splitlines()
+    assert first == "a.cu:3: error: no such name"
+    assert then == "in.h:7: warning #20012-D: no error, and long"
+
+
+def test_host_code_has_the_lines_that_addr2line_reads_right(tmp_path: Path) -> None:
+    tools = Toolchain(
+        *(tmp_path, Path("nvcc"), Path(), Path(), Path("g++"), "13.0", "", "", ""),
+        origin="wheels",
+        reason="",
+    )
+    argv = program_argv([Path("a.cu")], "sm_100a", tools, tmp_path, tmp_path / "program", ())
+    assert argv[argv.index("-gdwarf-4") - 1] == "-Xcompiler"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,9 @@ COMPILE_LIMIT_S = 1800.0
 SHOWN_LINES = 80
 _PLACE = re.compile(r"^(\S+?)\((\d+)\): ", re.MULTILINE)
 _FULL = "No space left on device"
-_ERROR = re.compile(r"\berror\b|undefined reference to", re.IGNORECASE)
+_ERROR = re.compile(
+    r"\b(?:error|fatal)\s*(?:#[\w-]+\s*)?:|undefined reference to|cannot find -l", re.IGNORECASE
+)
 _LINKER_ENDED = "collect2: error"
 """The linker's last words, which nvcc prints before those that say why."""
 
@@ -227,20 +229,23 @@ def compile_error(
     request: Request, done: Completed, log: str, shown: tuple[str, ...]
 ) -> BuildError:
     """Return the error of a compile that failed: the first error of `log` first, then `shown`."""
-    lines = log.strip().splitlines()
-    wrong = [i for i, line in enumerate(lines) if _ERROR.search(line)]
-    first = next((i for i in wrong if not lines[i].startswith(_LINKER_ENDED)), (*wrong, 0)[0])
-    if len(lines) > first + SHOWN_LINES:
-        left_out = len(lines) - first - SHOWN_LINES
-        lines = [*lines[: first + SHOWN_LINES], f"({left_out} more lines of compiler output)"]
-    shown_lines = [*lines[first:], *lines[:first]] or [
-        f"the compiler exited {done.exit_code}and printed nothing"
+    shown_lines = first_error_first(log.strip().splitlines()) or [
+        f"the compiler exited {done.exit_code} and printed nothing"
     ]
     return BuildError(
         f"{request.name} does not compile",
         compile_advice(log, in_project=True),
         details="\n".join([*shown_lines, f"command: {shlex.join(shown)}"]),
     )
+
+
+def first_error_first(lines: Sequence[str]) -> list[str]:
+    """Return a compiler's lines from its first error on, so many, then those before it."""
+    wrong = [i for i, line in enumerate(lines) if _ERROR.search(line)]
+    first = next((i for i in wrong if not lines[i].startswith(_LINKER_ENDED)), (*wrong, 0)[0])
+    if (left_out := len(lines) - first - SHOWN_LINES) > 0:
+        lines = [*lines[: first + SHOWN_LINES], f"({left_out} more lines of compiler output)"]
+    return [*lines[first:], *lines[:first]]
 
 
 def _joined(failures: Sequence[BuildError], total: int) -> BuildError:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernelrig.build.command import CWD
 from kernelrig.build.compile_advice import compile_advice, missing_header
-from kernelrig.build.compiler import COMPILE_LIMIT_S, SHOWN_LINES, readable_log
+from kernelrig.build.compiler import COMPILE_LIMIT_S, first_error_first, readable_log
 from kernelrig.build.relocatable_code import (
     asks_for_relocatable,
     registering_functions,
@@ -165,12 +165,11 @@ def _does_not_compile(source: Path, log: str, argv: Sequence[str]) -> BuildError
     if included | set(_NOT_DECLARED.findall(log)):
         raise _no_library(sorted(included) or ["cublas"])
     lines = [line for line in log.strip().splitlines() if not _OF_PTXAS.match(line)]
-    lines = lines[-SHOWN_LINES:]
     command = f"command: {shlex.join(argv)}"
     error = BuildError(
         f"{source.name} does not compile",
         compile_advice(log, in_project=False),
-        details="\n".join([*lines, command]),
+        details="\n".join([*first_error_first(lines), command]),
     )
     header = missing_header(log)
     return MissingHeader(error, header) if header else error
@@ -220,6 +219,9 @@ def program_argv(
         os.fspath(tools.nvcc),
         "-std=c++17",
         *("-g", "-lineinfo"),  # lines of host and device code; neither changes the device code
+        # Of DWARF 5's lines addr2line (binutils 2.40) names nvcc's intermediate file for what a
+        # template made.
+        *("-Xcompiler", "-gdwarf-4"),
         *("-cudart", "none"),
         "--compress-mode=none",
         *("-gencode", f"arch={virtual},code=[{virtual},{arch}]"),

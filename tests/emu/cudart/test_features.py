@@ -109,3 +109,31 @@ def test_launches_of_relocatable_code_are_recorded_and_name_lines_of_their_files
     assert again.notes == ()
     with pytest.raises(ConfigError, match="linked of several files of PTX"):
         replay(out / FILE, read_sequence(out / FILE), how, lambda _: None, out / "module_1.ptx")
+
+
+DECLARES = """
+template <class T> void run(T* out, int n);
+int main() {
+  float* out;
+  cudaMalloc(&out, 128);
+  run(out, 32);
+  return cudaDeviceSynchronize();
+}
+"""
+INSTANTIATES = """
+template <class T> __global__ void k(T* out) { out[threadIdx.x] = out[threadIdx.x + 1]; }
+template <class T>
+void run(T* out, int n) {
+  k<<<1, n>>>(out);
+}
+template void run<float>(float*, int);
+"""
+
+
+def test_a_launch_in_a_template_of_another_file_names_the_line_there(tmp_path: Path) -> None:
+    files = (tmp_path / "declares.cu", tmp_path / "instantiates.cu")
+    for file, text in zip(files, (DECLARES, INSTANTIATES), strict=True):
+        file.write_text(text)
+    with tempfile.TemporaryFile() as stdout:
+        report = emulate_program(REPOSITORY, ProgramRequest(files, schedules=1), stdout)
+    assert f"{files[1]}:5: launch 1: k<float>" in report.text

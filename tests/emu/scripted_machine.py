@@ -24,7 +24,7 @@ from tests.emu.native.both_detectors import BothDetectors
 # As many as the events of a test may have: their numbers begin again behind them.
 INSTRUCTIONS = 1 << 13
 # None of the instructions is known: no store of a constant is among them, and no branch.
-UNKNOWN = SimpleNamespace(opcode="", modifiers=(), operands=(), guard=None)
+UNKNOWN = SimpleNamespace(opcode="", modifiers=(), flags=frozenset(), operands=(), guard=None)
 NUMBERS = cycle(range(1, INSTRUCTIONS))
 
 

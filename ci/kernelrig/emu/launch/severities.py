@@ -38,6 +38,7 @@ SHOWN_BY_HARDWARE: Mapping[str, Shows] = {
     "write-follows-from-read": "no",
     "commit-releases-no-reads": "no",
     "acquire-fence-missing": "no",
+    "relaxed-wait-before-barrier": "no",
     "tensor-wait-without-fence": "no",
     "copy-behind-product": "no",
     "refill-without-proxy-fence": "no",

@@ -45,6 +45,8 @@ instructions are ordered by their own fences (9.7.16.6). Each row is one kind of
     FOLLOWED  what came before a strong write that this thread, or one that it is ordered behind,
               has read, with or without a fence: no order, but who reads on expects it
     COMMITTED what came before a tcgen05.commit, of other threads, that was waited for: no order
+    UNACQUIRED what a relaxed wait for an mbarrier saw, of this thread or of one that it is ordered
+              behind: no order by PTX's text
 
 What is known of a cluster is an array (ROWS, columns). Arrays are never written once another view
 may hold them: lanes of a warp that know the same share one `View`, which is nearly always one for
@@ -63,8 +65,8 @@ from kernelrig.emu.machine.findings import Wait
 from kernelrig.emu.numerics.arrays import LANES, Array
 
 SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL, FENCED = range(9)
-FOLLOWED, COMMITTED = 9, 10
-ROWS = 11
+FOLLOWED, COMMITTED, UNACQUIRED = 9, 10, 11
+ROWS = 12
 FIRST_OPERATIONS = 256
 MOST_OPERATIONS = 8192
 """Columns of operations in a cluster, unless more are in flight at once."""

@@ -11,7 +11,7 @@ from kernelrig.emu.machine.region_names import RegionNames
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
 from kernelrig.emu.observe.announced import Polls
-from kernelrig.emu.observe.clocks import COMMITTED, ORDERED, PERFORMED
+from kernelrig.emu.observe.clocks import COMMITTED, ORDERED, PERFORMED, UNACQUIRED
 from kernelrig.emu.observe.exchanges import Exchanges
 from kernelrig.emu.observe.order_check import Access, is_seen
 from kernelrig.emu.observe.readers import Where
@@ -19,7 +19,7 @@ from kernelrig.emu.observe.shadow import Region, Wrong
 from kernelrig.emu.observe.sides import Side, rule_of, side_of
 from kernelrig.emu.observe.stored_constants import StoredConstants
 from kernelrig.emu.observe.tile_swizzles import text_of
-from kernelrig.emu.observe.unacquired import Branches, Hint, tensor_hint
+from kernelrig.emu.observe.unacquired import Branches, Hint, RelaxedWaits, tensor_hint
 from kernelrig.model.frame import Frame
 from kernelrig.ptx.rules import ISA_RULES
 
@@ -62,6 +62,7 @@ class Reports:
         self._sides: dict[int, Side] = {}
         self._stored: StoredConstants | None = None
         self._branches: Branches | None = None
+        self._waits: RelaxedWaits | None = None
         self._polled: Polls | None = None
         self._exchanged: Exchanges | None = None
         self.relaxed_at = -1
@@ -107,6 +108,9 @@ class Reports:
             elif self._is_committed(before, code, clock, access.space):
                 rule = "commit-releases-no-reads"
                 how += ": a tcgen05.commit that was waited for releases what no thread did"
+            elif not ordered and self._is_waited(now, code, clock, access.space):
+                rule = "relaxed-wait-before-barrier"
+                how += "; the wait for an mbarrier that saw it is relaxed and acquires nothing"
             elif self._is_performed(before, now, code, clock, access.space):
                 told, harmless = self._unacquired(now, hint)
                 rule = "acquire-fence-missing" if harmless else rule
@@ -162,6 +166,16 @@ class Reports:
             and not (before.write or before.operation)
             and is_seen(self.records, code, clock, COMMITTED)
         )
+
+    def _is_waited(self, now: Side, code: int, clock: Array | None, space: str) -> bool:
+        """Whether a relaxed wait came behind it, and a barrier behind that."""
+        if space != "shared" or not is_seen(self.records, code, clock, UNACQUIRED):
+            return False
+        assert self.machine
+        function = self.machine.program.function
+        if self._waits is None or self._waits.function is not function:
+            self._waits = RelaxedWaits(function)
+        return self._waits.barrier_lies_before(now.at)
 
     def _unacquired(self, now: Side, hint: Hint) -> tuple[str, bool]:
         """Return the words for an acquire fence that is missing, and whether that does no harm."""

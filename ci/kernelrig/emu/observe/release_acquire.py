@@ -21,6 +21,7 @@ from kernelrig.emu.observe.clocks import (
     SAME,
     SHARED,
     TENSOR,
+    UNACQUIRED,
     AsyncOperation,
     Cluster,
     Known,
@@ -186,6 +187,7 @@ def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool =
         seen = tuple(
             (fence, sync.reach(warp, min(fence, level) if cap else fence)) for fence in (1, 2, 3)
         )
+    waited = _unacquired(sync.reach(warp, level)) if sem == "relaxed" and not cap else {}
     # Lanes that shared a view still do afterwards.
     made: dict[int, View] = {}
 
@@ -196,7 +198,7 @@ def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool =
                 clock = warp.mine(result).copy()
                 clock[ORDERED, : len(order)] = np.maximum(clock[ORDERED, : len(order)], order)
                 result = replace(result, known={**result.known, warp.cluster.number: clock})
-            for each in (performed, sequential, followed):
+            for each in (performed, sequential, followed, waited):
                 if each:
                     result = replace(result, known=join(result.known, each))
             if seen:
@@ -208,6 +210,15 @@ def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool =
         return made[id(view)]
 
     warp.change(bits, new)
+
+
+def _unacquired(known: Known) -> Known:
+    """Return what a relaxed wait saw as what orders nothing yet."""
+    found = {}
+    for cluster, clock in known.items():
+        found[cluster] = np.zeros_like(clock)
+        found[cluster][UNACQUIRED] = clock[SAME]
+    return found
 
 
 def _same_seen(a: View, b: View) -> bool:

@@ -2,6 +2,8 @@
 
     a relaxed read    of what a release pattern wrote, with no acquire fence behind it (8.8): what
                       was fenced before is in memory, and who branches on the value reads it there
+    a relaxed wait    for an mbarrier, and a barrier of the CTA (8.8): ptxas makes the same code as
+                      of an acquiring wait, and moves nothing across the barrier
     a tensor wait     tcgen05.wait::ld or ::st and a barrier, without the fences of tcgen05
                       (9.7.16.6.4), of which ptxas makes no instruction
 
@@ -21,6 +23,9 @@ from kernelrig.emu.observe.clocks import ORDERED, SAME, AsyncOperation
 from kernelrig.ptx import Function
 
 _WAITING = frozenset({"bar", "barrier", "bra", "brx"})
+_WAITS = frozenset({"try_wait", "test_wait"})
+_OF_OTHERS = frozenset({"warp", "cluster", "arrive"})
+"""Of `bar` and `barrier`: those that are no meeting of the CTA's threads."""
 
 
 class Hint(IntFlag):
@@ -72,5 +77,23 @@ class Branches:
                 return False
             reads = instruction.opcode == "ld" and instruction.flags & {"relaxed", "volatile"}
             if reads or instruction.opcode == "atom":
+                return True
+        return False
+
+
+class RelaxedWaits:
+    """Whether a barrier of the CTA lies between a relaxed wait for an mbarrier and an access."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+
+    def barrier_lies_before(self, at: int) -> bool:
+        """Say whether, back from an access, a barrier comes before a relaxed wait does."""
+        for index in range(at - 1, -1, -1):
+            instruction = self.function.instructions[index]
+            flags = instruction.flags
+            if instruction.opcode == "mbarrier" and "relaxed" in flags and flags & _WAITS:
+                return False
+            if instruction.opcode in ("bar", "barrier") and not flags & _OF_OTHERS:
                 return True
         return False

@@ -166,6 +166,17 @@ ORDER_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "relaxed-wait-before-barrier",
+        "8.8",
+        "a wait for an mbarrier acquires, or a fence follows it, before a barrier that lets other"
+        " threads use what was waited for",
+        "a relaxed wait acquires nothing, and a barrier is no fence that would; ptxas makes the"
+        " same code of it as of .acquire.cta, and moves no access across the barrier",
+        "mbarrier.try_wait with .acquire in the thread that waits, or fence.acq_rel.cta between its"
+        " wait and the barrier",
+        severity="warning",
+    ),
+    IsaRule(
         "tensor-wait-without-fence",
         "9.7.16.6.4",
         "behind tcgen05.wait::ld or ::st there is a tcgen05.fence::before_thread_sync, and behind"

@@ -2,7 +2,7 @@
 // are those of kernelrig.emu.observe.clocks, whose first lines explain them; here is how they are
 // held.
 //
-// What is known of a cluster is ten rows of times, one a column (`Clock`). Events change one or two
+// What is known of a cluster is rows of times, one a column (`Clock`). Events change one or two
 // rows of them, so each row is shared by itself: copied where it is written while others hold it,
 // null where all of it is 0. A row may be narrower than its cluster has columns by now: what it
 // lacks is 0. Lanes of a warp that know the same share one `View`, and whether two of them do is
@@ -26,7 +26,7 @@ constexpr Time NEVER = INT32_MAX;
 
 enum Order : int {
   SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT, PERFORMED, SEQUENTIAL, FENCED, FOLLOWED, COMMITTED,
-  ROWS
+  UNACQUIRED, ROWS
 };
 constexpr int FIRST_OPERATIONS = 256;
 constexpr int MOST_OPERATIONS = 8192;

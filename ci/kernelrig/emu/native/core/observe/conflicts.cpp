@@ -33,10 +33,13 @@ int32_t Races::alike(const Access& access, Code code, int hint) {
       clock && access.space == SPACE_SHARED && !record.write && !before.is_operation;
   for (Mask left = committed ? records_.lanes(code) : 0; left; left &= left - 1)
     committed &= time_at(clock->rows[COMMITTED], record.column + __builtin_ctz(left)) >= record.time;
+  bool waited = clock && access.space == SPACE_SHARED && !ordered;
+  for (Mask left = waited ? records_.lanes(code) : 0; left; left &= left - 1)
+    waited &= time_at(clock->rows[UNACQUIRED], record.column + __builtin_ctz(left)) >= record.time;
   const int64_t bits = ordered | taken << 1 | one_place << 2 | (before.cta == now.cta) << 3 |
                        (before.cluster == now.cluster) << 4 | access.write << 5 |
                        (access.operation != nullptr) << 6 | (record.write != 0) << 7 | performed << 8 |
-                       committed << 9 | hint << 10;
+                       committed << 9 | waited << 10 | hint << 11;
   const void* name =
       before.is_operation ? static_cast<const Operation&>(before).name : nullptr;
   return alike_

@@ -108,6 +108,16 @@ void follow(const Warp& warp, Mask bits, Sync& sync) {
   });
 }
 
+namespace {
+KnownRef unacquired(const KnownRef& known) {
+  if (!known) return known;
+  KnownRef found(new Known());
+  for (const auto& [cluster, clock] : known->clusters)
+    found->at(cluster).rows[UNACQUIRED] = clock.rows[SAME];
+  return found;
+}
+}  // namespace
+
 void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool cap) {
   const RowRef* order = sync.order(*warp.cluster);
   // A relaxed read takes nothing yet, but an acquire fence behind it does (PTX ISA 8.8): remember
@@ -117,6 +127,8 @@ void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool c
   if (sem == RELAXED && !sync.empty())
     for (const int fence : {LEVEL_CTA, LEVEL_CLUSTER, LEVEL_GPU})
       seen.emplace_back(fence, sync.reach(warp, cap ? std::min(fence, level) : fence));
+  KnownRef waited;  // by a relaxed wait for an mbarrier: no order by PTX's text
+  if (sem == RELAXED && !cap) waited = unacquired(sync.reach(warp, level));
   const int32_t number = warp.cluster->number;
   const bool wide = cap && level >= LEVEL_GPU;
   const KnownRef performed = wide && sem == RELAXED ? sync.performed : KnownRef();
@@ -124,7 +136,8 @@ void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool c
   const KnownRef followed = wide ? sync.followed : KnownRef();
   warp.change(bits, [&](const ViewRef& view, bool whole) {
     const bool ordered = order && exceeds(*order, warp.mine(view).rows[ORDERED]);
-    if (!known && !ordered && !performed && !sequential && !followed && seen.empty()) return view;
+    if (!known && !ordered && !performed && !sequential && !followed && !waited && seen.empty())
+      return view;
     KnownRef all = known ? join(view->known, known) : view->known;
     // The join may have brought it already.
     const RowRef& mine = all->find(number)->rows[ORDERED];
@@ -136,6 +149,7 @@ void acquire(Warp& warp, Mask bits, const Sync& sync, int sem, int level, bool c
     if (performed) all = join(all, performed);
     if (sequential) all = join(all, sequential);
     if (followed) all = join(all, followed);
+    if (waited) all = join(all, waited);
     std::vector<std::pair<int, KnownRef>> saw;
     for (const auto& [fence, each] : seen) {
       KnownRef before;

@@ -43,6 +43,12 @@ def report_step_limit(machine: Machine, steps: int, at: int) -> None:
     machine.report("step-limit", text, at=next(around, -1))
 
 
+def report_endless_loops(machine: Machine, at: int) -> None:
+    """Report that a wave of CTAs is known to run on for ever; `at` is where a loop begins."""
+    text = "these CTAs are in a loop that they never leave: each turn reads the same, and nothing"
+    machine.report("step-limit", f"{text} that runs writes memory any more", at=at)
+
+
 def report_deadlock(machine: Machine, parked: list[WarpBatch], converging: list[WarpBatch]) -> None:
     """Report that nothing can go on. `converging` wait for other lanes of their own warps."""
     segments = machine.program.segments

@@ -47,6 +47,7 @@ class Policy:
     rng: random.Random
     slow: dict[int, float] = field(default_factory=dict)
     used_up: Counter[int] = field(default_factory=Counter)  # turns, by warp
+    yielded: Counter[int] = field(default_factory=Counter)  # those that let others go first
     in_a_row: int = 0  # segments that ready batches ran and are ready again
 
     @classmethod
@@ -92,6 +93,7 @@ class Policy:
     def start(self) -> None:
         """Forget the warps of the wave before."""
         self.used_up.clear()
+        self.yielded.clear()
         self.in_a_row = 0
 
     def turn(self, batch: WarpBatch, others: list[WarpBatch]) -> int:
@@ -102,6 +104,14 @@ class Policy:
         """Note that a batch has used up its turn."""
         for warp in batch.warps.tolist():
             self.used_up[warp] += 1
+
+    def yielded_by(self, batch: WarpBatch) -> None:
+        """Note that a batch could go on, and has let others run first."""
+        self.yielded.update(batch.warps.tolist())
+
+    def segments_run(self, warp: int) -> int:
+        """Return how many segments a warp has run, as far as its turns show: at least so many."""
+        return self.used_up[warp] * (TURN >> SHORTEN) + self.yielded[warp]
 
     def must_change(self, batches: list[WarpBatch]) -> bool:
         """Whether all that is ready may be waiting for what is not, and starts to count anew."""

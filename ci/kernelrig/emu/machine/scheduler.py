@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.deadlock import report_deadlock, report_step_limit
+from kernelrig.emu.machine.deadlock import report_deadlock
 from kernelrig.emu.machine.divergence import (
     ConvergenceWaiters,
     arrive,
@@ -43,6 +43,7 @@ from kernelrig.emu.machine.divergent_collectives import (
     report_divergent_waiters,
     report_missing_lanes,
 )
+from kernelrig.emu.machine.endless_loops import EndlessLoops
 from kernelrig.emu.machine.machine_state import Machine, ReconvergencePoint, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.program import BRANCH, EXIT, STOP, TABLE, Segment
@@ -66,7 +67,7 @@ class Scheduler:
     max_steps: int
     cells: memoryview
     steps: int = 0
-    last_step: int = 0  # of the wave
+    next_look: int = 0  # behind this step
 
     def __post_init__(self) -> None:
         self.waiters = ConvergenceWaiters()
@@ -74,11 +75,15 @@ class Scheduler:
         self.apart: set[int] = set()  # segments at which lanes do not reconverge
         self.segments = self.machine.program.segments
         self.visits = self.machine.program.visits
+        self.loops = EndlessLoops(
+            self.machine, self.max_steps, lambda: self.visits, self.policy.segments_run,
+            lambda: self.waiters.waiting.values(),
+        )  # fmt: skip
 
     def start(self, ctas: NDArray[np.int64]) -> None:
         """Make `ctas`, linear indices of whole clusters in order, the wave that runs."""
         machine = self.machine
-        self.last_step = self.steps + self.max_steps
+        self.next_look = self.loops.start(self.steps)
         machine.new_wave()
         machine.place(ctas)
         self.policy.start()
@@ -94,10 +99,9 @@ class Scheduler:
         machine = self.machine
         with np.errstate(all="ignore"):
             while not machine.stopped:
-                if self.steps > self.last_step:
-                    report_step_limit(machine, self.max_steps, self.cells[AT])
-                    machine.stopped = True
-                    return
+                if self.steps > self.next_look:
+                    self.next_look = self.loops.look(self.steps, self.cells[AT])
+                    continue
                 heads = machine.operations.heads
                 if machine.ready and self.policy.must_change(machine.ready):
                     self._change(heads)
@@ -122,9 +126,8 @@ class Scheduler:
         self.machine.operations.step(op)
 
     def _change(self, heads: list[Op]) -> None:
-        """All that is ready may wait in loops for what a late schedule holds back, for lanes that
-        wait at a reconvergence point, where none will wait again, or for a warp that only looks
-        whether a phase is over.
+        """All that is ready may wait in loops for what a late schedule holds back, for lanes at a
+        reconvergence point, where none will wait again, or for a warp that asks once for a phase.
         """
         if heads and self.policy.kind == LATE:
             self._step(latest(heads))
@@ -134,7 +137,6 @@ class Scheduler:
         else:
             limits_pass(self.machine)
 
-    # Choosing.
     def _merged(self, batch: WarpBatch) -> WarpBatch:
         """Take `batch` off the list with all that stand where it stands; or only a part of it."""
         ready = self.machine.ready
@@ -168,7 +170,6 @@ class Scheduler:
                 return True
         return False
 
-    # Running.
     def _advance(self, batch: WarpBatch | None) -> bool:
         """Run a batch until it waits, or its turn ends: then it is ready again."""
         machine, segments, visits = self.machine, self.segments, self.visits
@@ -199,6 +200,7 @@ class Scheduler:
             else:
                 batch.pc += 1
                 if end == STOP and self.policy.yields():
+                    self.policy.yielded_by(batch)
                     machine.ready.append(batch)
                     return True
             if fuel <= 0 and batch is not None:
@@ -381,7 +383,6 @@ class Scheduler:
         for warp in gone.warps:
             self.machine.ready.extend(self.waiters.left(int(warp)))
 
-    # The end.
     def _finish(self) -> None:
         machine = self.machine
         parked, converging = machine.parked, [*self.waiters.waiting.values()]

@@ -31,7 +31,7 @@ class Shared(ctypes.Structure):
     _fields_ = (
         ("time", c_int64),
         ("steps", c_int64),
-        ("last_step", c_int64),
+        ("next_look", c_int64),
         ("stopped", c_int32),
         ("halted", c_int32),
         ("elected", c_int32),
@@ -88,7 +88,7 @@ CALLBACKS = (
     ("unreachable", ON_BATCH),
     ("meet", ON_WARP),
     ("limits", PLAIN),
-    ("stuck", PLAIN),
+    ("look", PLAIN),
     ("poll", PLAIN),
 )
 
@@ -179,6 +179,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_waiters": (c_int64, (c_void_p, c_void_p, c_int64)),
     "core_pass": (None, (c_void_p, c_int64)),
     "core_ready": (c_int64, (c_void_p, c_void_p, c_int64)),
+    "core_segments_run": (c_int64, (c_void_p, c_int)),
     "core_point_segment": (c_int, (c_int64,)),
     "core_point_missing": (c_int64, (c_int64, c_void_p, c_void_p, c_int64)),
 }

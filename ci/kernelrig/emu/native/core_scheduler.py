@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.frontend.runtime import unready
-from kernelrig.emu.machine.deadlock import report_deadlock, report_step_limit
+from kernelrig.emu.machine.deadlock import report_deadlock
 from kernelrig.emu.machine.divergence import ConvergenceWaiters, joined_register
 from kernelrig.emu.machine.divergent_collectives import (
     report_divergent_waiters,
     report_missing_lanes,
 )
+from kernelrig.emu.machine.endless_loops import EndlessLoops
 from kernelrig.emu.machine.machine_state import ReconvergencePoint
 from kernelrig.emu.machine.progress import AT, Progress
 from kernelrig.emu.machine.schedule_policy import FRIENDLY, LATE, RANDOM, UNFAIR, Policy
@@ -87,6 +88,11 @@ class CoreScheduler:
             machine.core, self.on_report, machine.encoded.product_names.ctypes.data,
             machine.python_products,
         )  # fmt: skip
+        self.loops = EndlessLoops(
+            machine, self.max_steps, lambda: machine.visits.tolist(),
+            partial(machine.calls.core_segments_run, machine.core),
+            lambda: machine.listed(machine.calls.core_waiters),
+        )  # fmt: skip
         self.callbacks = Callbacks(
             **{name: kind(self._guarded(getattr(self, f"_{name}"))) for name, kind in CALLBACKS}
         )
@@ -110,7 +116,7 @@ class CoreScheduler:
         """Make `ctas`, linear indices of whole clusters in order, the wave that runs."""
         machine = self.machine
         machine.shared.elected = _ELECTED[machine.elected]
-        machine.shared.last_step = self.steps + self.max_steps
+        machine.shared.next_look = self.loops.start(self.steps)
         machine.new_wave()
         machine.place(ctas)
         machine.start()
@@ -297,10 +303,9 @@ class CoreScheduler:
             machine.calls.core_pass(machine.core, one.address)
         return 0
 
-    def _stuck(self) -> int:
+    def _look(self) -> int:
         machine = self.machine
-        report_step_limit(machine, self.max_steps, self.progress.cells[AT])
-        machine.stopped = True
+        machine.shared.next_look = self.loops.look(self.steps, self.progress.cells[AT])
         return 0
 
     def _limits(self) -> int:

@@ -30,12 +30,14 @@ private:
 };
 
 enum Kind : int { FRIENDLY, LATE, RANDOM, UNFAIR };
+constexpr int TURN = 4096, SHORTEN = 6;  // segments of a turn, and how often it is halved
 
 // Which batch or operation goes next (schedule_policy.Policy).
 struct Policy {
   Kind kind = FRIENDLY;
   std::unordered_map<int64_t, double> slow;
   std::vector<int64_t> used_up;  // turns, by warp
+  std::vector<int64_t> yielded;  // likewise: those that ended as others were let go first
   int64_t in_a_row = 0;          // segments that ready batches ran and are ready again
 
   bool yields(Random& random) const {
@@ -97,7 +99,7 @@ struct Callbacks {
   int (*unreachable)(const Point*);               // lanes that wait where the others do not come
   int (*meet)(int warp);                          // its lanes wait in several places: core_pass
   int (*limits)();                                // waits give up, as at their limits; 0: all did
-  int (*stuck)();                                 // the step limit
+  int (*look)();                                  // the step limit, or loops without an end
   int (*poll)();                                  // let Python handle its signals
 };
 
@@ -108,7 +110,7 @@ enum Elected : int32_t { FIRST, LAST, HASH };
 struct Shared {
   int64_t time = 0;
   int64_t steps = 0;
-  int64_t last_step = 0;
+  int64_t next_look = 0;
   int32_t stopped = 0;
   int32_t halted = 0;
   int32_t elected = FIRST;

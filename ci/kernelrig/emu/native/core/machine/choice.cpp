@@ -7,7 +7,7 @@
 namespace emu {
 namespace {
 
-constexpr int TURN = 4096, SHORTEN = 6, MOST_LATER = 10;
+constexpr int MOST_LATER = 10;
 constexpr int64_t PATIENCE = 4 * TURN;
 
 // The first; arrivals that nothing orders come behind all others, the last one first.

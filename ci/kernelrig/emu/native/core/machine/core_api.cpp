@@ -217,6 +217,12 @@ int64_t core_ready(Core* core, Batch** into, int64_t limit) {
   return int64_t(core->ready.size());
 }
 
+// Segments that a warp has run, as far as its turns show: at least so many.
+int64_t core_segments_run(Core* core, int warp) {
+  const Policy& policy = core->policy;
+  return policy.used_up[size_t(warp)] * (TURN >> SHORTEN) + policy.yielded[size_t(warp)];
+}
+
 int core_point_segment(const Point* point) { return point->segment; }
 
 int64_t core_point_missing(const Point* point, int32_t* warps, Mask* lanes, int64_t limit) {

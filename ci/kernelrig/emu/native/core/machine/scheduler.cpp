@@ -35,6 +35,7 @@ void Core::start(const int32_t* first, const Mask* lanes, int count) {
   at_limits = false;
   warps = count;
   policy.used_up.assign(size_t(count), 0);
+  policy.yielded.assign(size_t(count), 0);
   policy.in_a_row = 0;
   Batch* batch = make(0);
   batch->warps.assign(first, first + count);
@@ -50,9 +51,10 @@ void Core::start(const int32_t* first, const Mask* lanes, int count) {
 void Core::run() {
   int64_t turns = 0;
   while (!shared.stopped) {
-    if (shared.steps > shared.last_step) {
-      failed(call.stuck());
-      return;
+    if (shared.steps > shared.next_look) {  // which a look sets anew
+      if (failed(call.look()))
+        return;
+      continue;
     }
     if (++turns % POLL == 0 && failed(call.poll()))
       return;
@@ -167,6 +169,8 @@ bool Core::advance(Batch* batch) {
     default:
       batch->segment()++;
       if (segment.end == STOP && policy.yields(random)) {
+        for (int warp : batch->warps)
+          policy.yielded[size_t(warp)]++;
         ready.push_back(batch);
         return true;
       }

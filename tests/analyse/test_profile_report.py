@@ -116,6 +116,29 @@ def test_parts_of_a_launch_are_no_addresses_even_where_code_begins_at_zero(tmp_p
     }
 
 
+def test_the_same_content_is_read_once_wherever_it_lies(tmp_path: Path) -> None:
+    module = tmp_path / "ncu_report.py"
+    module.write_text(CODE_AT_ZERO)
+    first = read_report(REPORTS / "slow.ncu-rep", tmp_path)
+    module.unlink()
+    again = tmp_path / "again.ncu-rep"
+    again.write_bytes((REPORTS / "slow.ncu-rep").read_bytes())
+    assert read_report(again, tmp_path) == first
+    with again.open("ab") as file:
+        file.write(b" ")
+    with pytest.raises(ProtocolError, match=r"^again\.ncu-rep cannot be read: ModuleNotFoundError"):
+        read_report(again, tmp_path)
+
+
+def test_a_report_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    report = tmp_path / "x.ncu-rep"
+    report.write_bytes((REPORTS / "slow.ncu-rep").read_bytes())
+    changes = CODE_AT_ZERO.replace("(path):", '(path):\n    open(path, "ab").write(b" ")')
+    (tmp_path / "ncu_report.py").write_text(changes)
+    with pytest.raises(ProtocolError, match=r"^x\.ncu-rep was changed while it was read"):
+        read_report(report, tmp_path)
+
+
 def test_ncus_own_advice_has_its_estimate_and_no_marks(ncu_report: Path) -> None:
     (launch,) = read_report(REPORTS / "slow.ncu-rep", ncu_report)
     by_rule = {a.rule: a for a in launch.advice if a.kind == "optimization"}

@@ -6,12 +6,14 @@ import json
 import re
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from kernelrig.analyse import report_extraction
 from kernelrig.errors import CiError, ProtocolError
 from kernelrig.files.regular_file import read_regular
+from kernelrig.files.rundir import sha256_file
 from kernelrig.files.validation import convert
 from kernelrig.model import Advice, Instruction, Metric, ProfiledLaunch
 from kernelrig.proc import run_process
@@ -19,6 +21,9 @@ from kernelrig.proc import run_process
 MOST_BYTES = 512 << 20
 """Of a report: a launch with its code and samples takes some MB."""
 LIMIT_S = 120.0
+REMEMBERED = 4
+"""Reports whose launches a process keeps: a run that is judged and explained asks five times for
+the same one, and the library takes 0.6 CPU s to read it."""
 _MAGIC = b"NVR\0"
 _KINDS = {0: "", 1: "informative", 2: "optimization", 3: "warning", 4: "error"}
 _SCOPES = {1: "local", 2: "global"}
@@ -53,6 +58,16 @@ class _Report:
     launches: tuple[_Launch, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A report by its content; where it lies decides nothing of what it says."""
+
+    sha256: str
+    library: Path
+    limit_s: float
+    report: Path = field(compare=False)
+
+
 def read_report(
     report: Path, library: Path, limit_s: float = LIMIT_S
 ) -> tuple[ProfiledLaunch, ...]:
@@ -60,8 +75,15 @@ def read_report(
 
     ProtocolError for a file that is no report, one with no launch, or one that the library cannot
     read: it runs in a process of its own with limits, for it is native code and the file a host's.
+    What was read is remembered, and not to be changed.
     """
     _require_report(report)
+    return _read(_Wanted(_digest(report), library, limit_s, report))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _read(wanted: _Wanted) -> tuple[ProfiledLaunch, ...]:
+    report, library, limit_s = wanted.report, wanted.library, wanted.limit_s
     with tempfile.TemporaryDirectory(prefix="kernelrig-report-") as folder:
         output = Path(folder) / "report.json"
         argv = [sys.executable, "-I", report_extraction.__file__]
@@ -89,7 +111,16 @@ def read_report(
         raise ProtocolError(
             f"{report.name} holds a launch without a name or a metric: it is cut short"
         )
+    if _digest(report) != wanted.sha256:
+        raise ProtocolError(f"{report.name} was changed while it was read", "profile again")
     return tuple(map(_launch, read.launches))
+
+
+def _digest(report: Path) -> str:
+    try:
+        return sha256_file(report)
+    except OSError as e:
+        raise ProtocolError(f"{report.name} cannot be read: {e.strerror}") from e
 
 
 def plain_text(marked: str) -> str:

@@ -27,6 +27,8 @@ from kernelrig.remote.protocol import IDLE_S
 from kernelrig.remote.ssh.channel import LinkLost
 from kernelrig.remote.transfer import Missing
 
+from tests.remote.compiled_agent import with_compiled_agent
+
 PYTHON = sys.executable
 KEY = "5e" * 32
 """Seals the journals of `LocalHost.run`."""
@@ -123,7 +125,7 @@ class LocalOpener:
         reads = self.reads.pop(0) if self.reads else None
         writes = self.writes.pop(0) if self.writes else None
         path = f"{self.path}:{os.environ['PATH']}" if self.path else os.environ["PATH"]
-        line = f"{self.before}exec {shlex.join(argv)}"
+        line = f"{self.before}exec {shlex.join(with_compiled_agent(argv))}"
         self.channels.append(LocalChannel(line, {**os.environ, "PATH": path}, reads, writes))
         with contextlib.suppress(LinkLost):  # it ended: how, its exit says
             self.channels[-1].write(first)
@@ -218,6 +220,12 @@ class LocalHost:
 
 def shell(name: str, script: str, time_s: float = 60.0, **more: Any) -> Command:  # noqa: ANN401 - fields of Command
     return Command(name, ("sh", "-c", script), time_s, **more)
+
+
+def deep_folder(depth: int) -> str:
+    """Return a script that nests so many hundreds of folders `d`; a path of 4096 is too long."""
+    hundred = "d/" * 100
+    return f"for i in $(seq {depth // 100}); do mkdir -p {hundred}; cd {hundred}; done"
 
 
 def job(name: str, *commands: Command, **more: Any) -> StageJob:  # noqa: ANN401 - fields of StageJob

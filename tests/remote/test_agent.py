@@ -14,7 +14,7 @@ from kernelrig.remote.agent.disk import remove_tree, walk
 from kernelrig.remote.journal import LOST, read_journal
 from kernelrig.remote.transfer import Missing
 
-from tests.remote.local_host import PYTHON, Event, LocalHost, is_running, job, shell
+from tests.remote.local_host import PYTHON, Event, LocalHost, deep_folder, is_running, job, shell
 
 
 def only(results: tuple[CommandResult, ...]) -> CommandResult:
@@ -98,7 +98,7 @@ def test_files_are_bounded_too(host: LocalHost) -> None:
 def test_folders_nested_deeper_than_python_calls_end_no_agent_and_can_be_removed(
     host: LocalHost,
 ) -> None:
-    nested = "for i in $(seq 1500); do mkdir d; cd d; done"
+    nested = deep_folder(1500)
     jobs = [job("smoke", shell("a", nested), shell("b", "exit 3"))]
     try:
         (result,), _ = host.run(jobs)

@@ -16,7 +16,7 @@ from kernelrig.model import Command, EndedBy, Outcome, Stage, StageResult
 from kernelrig.remote.journal import read_journal
 from kernelrig.stages import read_stage
 
-from tests.remote.local_host import PYTHON, Event, LocalHost, job, shell
+from tests.remote.local_host import PYTHON, Event, LocalHost, deep_folder, job, shell
 from tests.stages.bench import context
 
 REPLACED = "printf '#!/bin/sh\\nexit 0\\n' > stub; chmod 755 stub; mv stub ../../build/program"
@@ -290,8 +290,7 @@ def test_the_last_candidate_writes_no_result_of_another_either(host: LocalHost) 
         "mkdir ../03-timing",
         "mv ../02-checksum ../../aside; mkdir ../02-checksum",
         "rm ../../journal.jsonl; mkdir ../../journal.jsonl",
-        "mkdir -p ../../../../result_cache/x; cd ../../../../result_cache/x;"
-        " for i in $(seq 1200); do mkdir d; cd d; done",
+        f"mkdir -p ../../../../result_cache/x; cd ../../../../result_cache/x; {deep_folder(1200)}",
     ],
     ids=["folder for a file", "own file", "new folder", "own folder", "journal", "deep folder"],
 )

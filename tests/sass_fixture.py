@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from kernelrig.model import Toolchain
-from kernelrig.proc import run_process
 from kernelrig.sass import Flow, Module, control_flow, parse_sass
 
 from tests.compilations import OUT, compile_once, disassemble
@@ -29,9 +28,7 @@ class Probe:
         return control_flow(self.module, function)
 
     def disassemble(self, *words: str) -> str:
-        done = run_process([self.nvdisasm, *words, self.cubin])
-        assert done.exit_code == 0, done.stderr
-        return done.stdout
+        return disassemble(self.cubin, self.nvdisasm, *words)
 
 
 Compile = Callable[..., Probe]
@@ -59,7 +56,7 @@ def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...]) -
     how = ("-lineinfo", "-gencode", target, "-ccbin", str(tools.host_compiler), *flags)
     to_cubin = ("-cubin", "-o", f"{OUT}/probe.cubin", source)
     cubin = compile_once((*argv, *how, *to_cubin), tools, source=source) / "probe.cubin"
-    listed = disassemble(cubin, tools, "-c", "-gi")
+    listed = disassemble(cubin, tools.nvdisasm, "-c", "-gi")
     return Probe(cubin, listed, parse_sass(listed), tools.nvdisasm)
 
 

@@ -11,6 +11,7 @@ from kernelrig.run import engine
 from lxml import etree
 
 from tests.command_server import REPOSITORY
+from tests.compilations import DESCRIBES, share_builds
 from tests.e2e.project import Answer, Project, read_junit, stage_of
 from tests.kernel.bad_kernels import make_bad_project
 
@@ -27,20 +28,26 @@ stages:
 """
 
 
+def replace_in(file: Path, old: str, new: str) -> None:
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+
+
 def make_project(root: Path) -> Project:
     """Complete a project that has a kernel folder with what is ours: tools, builds, remotes."""
     for name in ("tasks.py", "remotes.yaml"):
         shutil.copy(REPOSITORY / name, root)
     (root / "ci/plans").mkdir(parents=True)
     (root / "ci/plans/tiny.yaml").write_text(_PLAN)
-    cases = root / "kernel/kernels.yaml"
-    whole = "smoke: {images: 1}"
-    assert whole in cases.read_text()
-    cases.write_text(cases.read_text().replace(whole, "smoke: {images: 1, ctas: 2}"))
-    (root / "artifacts").mkdir()
-    for name in ("builds", "tools"):
-        (REPOSITORY / "artifacts" / name).mkdir(parents=True, exist_ok=True)
-        (root / "artifacts" / name).symlink_to(REPOSITORY / "artifacts" / name)
+    replace_in(root / "kernel/kernels.yaml", "smoke: {images: 1}", "smoke: {images: 1, ctas: 2}")
+    # Emulated, the program only describes its launches, as others of tests/kernel have it built.
+    flags = f"nvcc_flags: [{', '.join(DESCRIBES)}]"
+    program = "program: siglip_vision\n"
+    replace_in(root / "kernel/kernels.yaml", program, f"{program}        {flags}\n")
+    share_builds(root)
+    tools = REPOSITORY / "artifacts/tools"
+    tools.mkdir(parents=True, exist_ok=True)
+    (root / "artifacts/tools").symlink_to(tools)
     (root / "tests/bad").mkdir(parents=True)
     shutil.copytree(REPOSITORY / "tests/bad/sm100a", root / "tests/bad/sm100a")
     return Project(root, limit_s=400.0)
@@ -216,10 +223,6 @@ def test_a_broken_kernel_fails_and_the_case_names_kind_and_line(
     tmp_path: Path, cuda_toolchain: Toolchain
 ) -> None:
     bad = make_project(make_bad_project(f"sm100a/{FAULT}", tmp_path / "bad"))
-    kernels, program = bad.root / "kernel/kernels.yaml", "program: siglip_vision\n"
-    quick = f"{program}        nvcc_flags: [-O0]\n"  # of the host code, which only describes
-    assert program in kernels.read_text()
-    kernels.write_text(kernels.read_text().replace(program, quick))
     answer = bad.invoke("emulate", *SMALL, "--schedules", "1")
     assert (answer.exit_code, answer.sentences) == (1, [])
     named = [k for k in read_junit(answer.folder) if k.startswith("synccheck/synccheck: leak at ")]

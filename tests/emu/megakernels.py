@@ -20,7 +20,7 @@ from kernelrig.model import Builds, Case, Pattern, Toolchain
 from kernelrig.run.launches import prepare_launches
 from kernelrig.stages import Launch
 
-from tests.compilations import build_once, build_to_describe, copy_kernel_folder
+from tests.compilations import build_to_describe, copy_kernel_folder
 from tests.kernel.bad_kernels import REPOSITORY, compile_megakernel, make_bad_project, read_head
 
 Sizes = tuple[int, int]
@@ -93,13 +93,10 @@ class Megakernels:
     def _described(self, arch: str, variant: str, sizes: Sizes) -> Path:
         kernel = config.load_kernels(REPOSITORY)["patch_embed"]
         request = Request(kernel, arch, variant)
-        if (arch, variant) == ("sm_100a", "production"):  # which others have as it is shipped
-            built = build_once(REPOSITORY, request, self._tools)
-        else:
-            project = self._folder / "project"
-            if not project.exists():
-                copy_kernel_folder(project)
-            built = build_to_describe(project, request, self._tools)
+        project = self._folder / "project"
+        if not project.exists():
+            copy_kernel_folder(project)
+        built = build_to_describe(project, request, self._tools)
         launch = Launch("", Case("", *sizes), Pattern.INTEGER, 0)
         root = self._folder / f"{arch}-{variant}"
         prepare_launches(root, [launch], kernel, Builds(built))

@@ -99,7 +99,7 @@ class DeviceCode:
 
     @property
     def sass(self) -> str:
-        return disassemble(self.cubin, self.tools, "-c", "-gi")
+        return disassemble(self.cubin, self.tools.nvdisasm, "-c", "-gi")
 
 
 def compile_megakernel(

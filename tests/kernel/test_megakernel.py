@@ -16,7 +16,7 @@ from kernelrig.model import Build, Pattern, Toolchain
 from kernelrig.proc import Completed, run_process
 from kernelrig.reference.inputs import combined_bits
 
-from tests.compilations import build_once, build_to_describe, copy_kernel_folder
+from tests.compilations import build_to_describe, copy_kernel_folder
 from tests.kernel.bad_kernels import compile_megakernel
 
 REPOSITORY = Path(__file__).parents[2]
@@ -26,13 +26,12 @@ VARIANTS = ("production", "timing", "debug", "guard")
 
 @pytest.fixture(scope="module")
 def builds(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Build]:
-    """Return production as it is shipped, and timing, which only describes itself here."""
+    """Return production and timing, which only describe themselves here."""
     kernel = config.load_kernels(REPOSITORY)["patch_embed"]
     project = copy_kernel_folder(tmp_path_factory.mktemp("kernels"))
-    production, timing = (Request(kernel, "sm_100a", v) for v in ("production", "timing"))
     return {
-        "production": build_once(REPOSITORY, production, cuda_toolchain),
-        "timing": build_to_describe(project, timing, cuda_toolchain),
+        variant: build_to_describe(project, Request(kernel, "sm_100a", variant), cuda_toolchain)
+        for variant in ("production", "timing")
     }
 
 

@@ -12,7 +12,7 @@ from kernelrig.build import Request
 from kernelrig.model import Toolchain
 from kernelrig.proc import run_process
 
-from tests.compilations import REPOSITORY, build_once, build_to_describe, copy_kernel_folder
+from tests.compilations import build_to_describe, copy_kernel_folder
 from tests.kernel.host_program import KERNEL, compile_for_host
 
 SOURCE = Path(__file__).parents[1] / "data/kernel/print_overlap.cpp"
@@ -80,11 +80,8 @@ def test_describe_writes_what_the_kernel_declares(
     kernel: str, arch: str, cuda_toolchain: Toolchain, tmp_path: Path
 ) -> None:
     request = Request(config.load_kernels(KERNEL.parent)[kernel], arch, "production")
-    if arch == "sm_100a":  # other tests have it built as it is shipped
-        built = build_once(REPOSITORY, request, cuda_toolchain)
-    else:
-        project = copy_kernel_folder(tmp_path / "kernels")
-        built = build_to_describe(project, request, cuda_toolchain)
+    project = copy_kernel_folder(tmp_path / "kernels")
+    built = build_to_describe(project, request, cuda_toolchain)
     done = run_process([built.binary, "--mode", "describe", "--out", tmp_path], timeout_s=60)
     assert (done.exit_code, done.stderr) == (0, "")
     launch = json.loads((tmp_path / "launch.json").read_text())

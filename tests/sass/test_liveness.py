@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 from kernelrig.errors import ProtocolError
 from kernelrig.findings import locate
-from kernelrig.proc import run_process
 from kernelrig.sass import live_by_line, live_registers_argv, parse_live
 
 from tests.sass_fixture import Probe
 
 
 def table(probe: Probe) -> str:
-    done = run_process(live_registers_argv(probe.nvdisasm, probe.cubin))
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
+    nvdisasm, *flags, cubin = live_registers_argv(probe.nvdisasm, probe.cubin)
+    assert (nvdisasm, cubin) == (str(probe.nvdisasm), str(probe.cubin))
+    return probe.disassemble(*flags)
 
 
 @pytest.mark.parametrize("name", ["roles_100a", "roles_90a", "odd_100a"])

@@ -24,6 +24,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m kernelrig "$@"\n')
     command.chmod(0o755)
+    printed = run_process([command, "--print-completion-script", "bash"])
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    (command.parent / "completion").write_text(printed.stdout)
     return root
 
 
@@ -31,7 +34,7 @@ def press_tab(root: Path, *words: str) -> list[str]:
     """Return what bash's own completion function offers for the last of `words`."""
     script = """
         PATH="$1:$PATH"
-        eval "$(kernelrig --print-completion-script bash)"
+        source "$1/completion"
         shift
         COMP_WORDS=(kernelrig "$@")
         COMP_CWORD=$#

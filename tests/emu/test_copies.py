@@ -23,6 +23,7 @@ from tests.emu.boxes import swizzled
 from tests.emu.gpu import Argument, Gpu, GpuError, Pointer
 from tests.emu.harness import ENGINES, Result
 from tests.emu.tile_copies import SOURCE, TILE, TILE_WAIT, digest, run_tile, tile_text
+from tests.long_cases import mostly_long
 from tests.toolchain_fixture import REPOSITORY
 
 RECORDED = REPOSITORY / "tests/data/emu/copies-h200-580.159.04.json"
@@ -303,7 +304,7 @@ def test_a_store_changes_the_box_alone(name: str, engine: str) -> None:
             assert tensor[start : start + size] == tile[to : to + size]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_long(ENGINES, "native"))
 def test_every_byte_is_as_an_h200_left_it(engine: str) -> None:
     known = json.loads(RECORDED.read_text())["left"]
     left = {n: emulated(t, engine) for n, t in (TRIALS | PROBES).items() if n in known}
@@ -312,7 +313,7 @@ def test_every_byte_is_as_an_h200_left_it(engine: str) -> None:
     assert here == known
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_long(ENGINES, "native"))
 def test_what_an_h200_rejected_is_reported(engine: str) -> None:
     unsupported = json.loads(RECORDED.read_text())["refused"]
     assert [name for name in unsupported if not attempted(PROBES[name], engine).kinds] == []

@@ -19,6 +19,7 @@ from tests.emu.harness import ENGINES, Result
 from tests.emu.im2col_probes import PROBES
 from tests.emu.im2col_trials import LOADS, STORES, Trial
 from tests.emu.tile_copies import SOURCE, TILE, digest, run_tile
+from tests.long_cases import mostly_long
 from tests.toolchain_fixture import REPOSITORY
 
 RECORDED = REPOSITORY / "tests/data/emu/im2col-h100-580.159.04.json"
@@ -111,13 +112,13 @@ def test_a_store_changes_the_pixels_of_its_column_alone(name: str, engine: str) 
         assert tensor[start : start + size] == tile[to : to + size]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_long(ENGINES, "native"))
 def test_every_byte_is_as_an_h100_left_it(engine: str) -> None:
     known = json.loads(RECORDED.read_text())["left"]
     assert {name: digest(emulated(TRIALS[name], engine)) for name in known} == known
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_long(ENGINES, "native"))
 def test_what_an_h100_rejected_is_reported(engine: str) -> None:
     rejected = json.loads(RECORDED.read_text())["refused"]
     assert [name for name in rejected if not attempted(TRIALS[name], engine).kinds] == []

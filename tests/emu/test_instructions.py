@@ -21,6 +21,7 @@ from tests.emu.instructions.emulated import digest, emulate, wrong
 from tests.emu.instructions.families import FAMILIES
 from tests.emu.instructions.hardware import cases_for
 from tests.emu.instructions.hardware import compare as compare_with
+from tests.long_cases import mostly_long
 from tests.toolchain_fixture import REPOSITORY
 
 RECORDED = REPOSITORY / "tests/data/emu/instructions-h200-580.159.04.json"
@@ -44,7 +45,7 @@ def test_both_engines_leave_the_same_bits(family: str) -> None:
     assert differing == []
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_long(ENGINES, "native"))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_results_are_those_a_gpu_gave(family: str, engine: str) -> None:
     record = json.loads(RECORDED.read_text())

@@ -9,6 +9,7 @@ import pytest
 from tests.emu.gpu import Gpu
 from tests.emu.harness import ENGINES
 from tests.emu.memory_cases import PROGRAMS, differing, digest, emulated, on_gpu
+from tests.long_cases import mostly_long
 from tests.toolchain_fixture import REPOSITORY
 
 RECORDED = REPOSITORY / "tests/data/emu/memory-h100-580.159.04.json"
@@ -20,7 +21,7 @@ def test_a_program_runs_without_findings(name: str, engine: str) -> None:
     assert emulated(PROGRAMS[name], engine).findings == ()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_long(ENGINES, "native"))
 def test_the_bytes_are_those_a_gpu_left(engine: str) -> None:
     known = json.loads(RECORDED.read_text())["programs"]
     assert {name: digest(emulated(PROGRAMS[name], engine).buffers) for name in known} == known

@@ -13,6 +13,7 @@ from tests.emu.gpu import Gpu
 from tests.emu.harness import ENGINES, run_ptx
 from tests.emu.mma_cases import DENSE_FORMS, FORMS, SPARSE_FORMS, differing, emulated, on_gpu
 from tests.emu.places import places
+from tests.long_cases import mostly_long
 from tests.toolchain_fixture import REPOSITORY
 
 _RECORDED = {
@@ -37,7 +38,7 @@ def test_both_engines_leave_the_same_bits(form: str) -> None:
     assert np.array_equal(left.buffers["d"], right.buffers["d"])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_long(ENGINES, "native"))
 @pytest.mark.parametrize("form", FORMS)
 def test_sums_are_those_of_a_gpu_to_the_bit(form: str, engine: str) -> None:
     assert differing(emulated(form, engine).buffers["d"], recorded(form)) == []

@@ -24,7 +24,7 @@ from tests.emu.faults.kernels import KERNELS
 from tests.emu.native.test_random_programs import SANITIZED_PROGRAMS
 from tests.toolchain_fixture import REPOSITORY
 
-FEW, MANY, PARTS = 100, 10_000, 16
+FEW, MANY, PARTS = 30, 10_000, 16
 SANITIZED_MUTATIONS = 1000
 SANITIZED_PLACES = ("tests/emu/test_mutations.py", "tests/emu/native", "tests/emu/faults",
                     "--ignore=tests/emu/native/test_core_build.py")  # fmt: skip

@@ -13,6 +13,7 @@ import pytest
 from tests.emu.harness import ENGINES
 from tests.emu.tensor_harness import k_major, place
 from tests.emu.test_wgmma import A_START, B_START, SIZE, descriptors, product_text, run_product
+from tests.long_cases import mostly_long
 from tests.toolchain_fixture import REPOSITORY
 
 RECORDED = REPOSITORY / "tests/data/emu/wgmma-h200-580.159.04.npz"
@@ -30,7 +31,7 @@ FORMS = {
 """The K of each."""
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_long(ENGINES, "native"))
 @pytest.mark.parametrize("form", FORMS)
 def test_sums_are_those_of_an_h200_to_the_bit(form: str, engine: str) -> None:
     k = FORMS[form]

@@ -63,25 +63,25 @@ def outcomes(text: str, times: int, seed: int) -> tuple[int, int]:
 
 
 def test_hand_written_text_is_read_or_refused() -> None:
-    read, refused = outcomes(HAND_WRITTEN, 2000, seed=1)
-    assert read > 100
-    assert refused > 1000
+    read, refused = outcomes(HAND_WRITTEN, 700, seed=1)
+    assert read > 35
+    assert refused > 350
 
 
 def test_compiled_text_is_read_or_refused(compile_ptx: CompilePtx) -> None:
     text = compile_ptx("tests/ptx/probes/language.cu", "sm_100a", "-lineinfo")
-    read, refused = outcomes(text, 100, seed=2)
-    assert read > 5
-    assert refused > 50
+    read, refused = outcomes(text, 40, seed=2)
+    assert read > 2
+    assert refused > 20
 
 
 def test_the_rules_judge_whatever_can_be_read(compile_ptx: CompilePtx) -> None:
     text = compile_ptx("tests/static/probes/ptx_rules.cu", "sm_100a", "-Ikernel")
     head, *entries = text.split(".visible .entry")
     one = head + ".visible .entry" + entries[0]
-    read, refused = outcomes(one, 120, seed=3)
-    assert read > 10
-    assert refused > 50
+    read, refused = outcomes(one, 50, seed=3)
+    assert read > 4
+    assert refused > 20
 
 
 @pytest.mark.long

@@ -24,6 +24,7 @@ fence.acq_rel.gpu;
 atom.relaxed.gpu.global.exch.b32 %r1, [%rd0], 0;
 """
 """A spin lock: whoever has it adds 1 to the word behind it."""
+SCHEDULES = (0, 1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3)))
 
 
 def both(body: str, grid: int, threads: int, schedule: int) -> tuple[list[str], list[int]]:
@@ -39,21 +40,28 @@ def both(body: str, grid: int, threads: int, schedule: int) -> tuple[list[str], 
     return [f.kind for f in run.findings], left.tolist()
 
 
-@pytest.mark.parametrize("schedule", range(4))
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_warps_of_a_grid_take_a_lock_in_turn(schedule: int) -> None:
     one_lane = "mov.u32 %r0, %laneid; setp.ne.u32 %p1, %r0, 0; @%p1 ret;"
     findings, left = both(one_lane + LOCK.format(wait=""), 2, 64, schedule)
     assert (findings, left) == ([], [0, 4])
 
 
-@pytest.mark.parametrize(("schedule", "wait"), [(0, ""), (1, "@%p0 nanosleep.u32 20;\n"), (2, "")])
+@pytest.mark.parametrize(
+    ("schedule", "wait"),
+    [
+        (0, ""),
+        (1, "@%p0 nanosleep.u32 20;\n"),
+        pytest.param(2, "", marks=pytest.mark.long),
+    ],
+)
 def test_the_lanes_of_a_warp_take_a_lock_in_turn(schedule: int, wait: str) -> None:
     """The one that has it leaves the loop alone, and must not wait there for the others."""
     findings, left = both(LOCK.format(wait=wait), 1, 3, schedule)
     assert (findings, left) == ([], [0, 3])
 
 
-@pytest.mark.parametrize("schedule", range(4))
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_flag_that_the_last_cta_sets_ends_the_loop_of_the_others(schedule: int) -> None:
     body = """
     ld.param.u64 %rd0, [out];

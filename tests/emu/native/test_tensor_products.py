@@ -31,6 +31,7 @@ from tests.emu.test_tcgen05 import (
     text_of,
 )
 from tests.emu.test_tcgen05_stationary import product as mma_ws
+from tests.long_cases import mostly_long
 
 MEET = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
 Run = Callable[[int], object]
@@ -187,6 +188,11 @@ def of_four_threads(number: int) -> object:
 
 OTHERS["of four threads"] = of_four_threads
 CASES = {**PLAIN, **OTHERS}
+LIKE_ANOTHER = {
+    *("fp8 of a pair", "f16, 64 rows", "along rows", "32 rows in all lanes"),
+    "64 rows of A out of tensor memory, for each half",
+}
+"""Other sizes of what another case does; the plain ones are run in the core by default, too."""
 
 
 @pytest.fixture(autouse=True)
@@ -200,7 +206,7 @@ def both_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness, "run", on_both)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", mostly_long(CASES, *(CASES.keys() - LIKE_ANOTHER)))
 def test_engines_agree(name: str) -> None:
     for number in range(4):
         CASES[name](number)

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 from kernelrig import config
-from kernelrig.build import Request, build_all
+from kernelrig.build import Request
 from kernelrig.files import serialization
 from kernelrig.model import Baselines, Build, HostClass, Outcome, Toolchain, input_seed
 
+from tests.compilations import build_once, share_builds
 from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Answer, MakeProject, Project, make_project, read_junit, stage_of
 from tests.stages import bench
@@ -48,9 +49,9 @@ def add_kernel(project: Project) -> None:
 def built(tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolchain) -> Build:
     project = make_project(tmp_path_factory.mktemp("told") / "project", None)
     add_kernel(project)
+    share_builds(project.root)  # test_timed_outputs.py has it, too
     kernel = config.load_kernels(project.root)["told"]
-    (made,) = build_all(project.root, [Request(kernel, "sm_90a", "production")], cuda_toolchain)
-    return made
+    return build_once(project.root, Request(kernel, "sm_90a", "production"), cuda_toolchain)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -43,10 +44,13 @@ def test_a_stream_hands_on_each_line_and_keeps_them_all(tmp_path: Path) -> None:
 
 
 def wait_until_gone(pid: int) -> None:
-    """A killed child of a killed parent is a zombie until init takes it."""
-    stat = Path(f"/proc/{pid}/stat")
-    while stat.is_file() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX":
-        os.sched_yield()
+    """A killed child of a killed parent is a zombie until init takes it, and has ended."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    with os.fdopen(process):
+        select.select([process], [], [])
 
 
 @pytest.mark.parametrize("run", ["run", "stream"])

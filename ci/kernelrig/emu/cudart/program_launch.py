@@ -38,7 +38,7 @@ MOST_RANGES = 1 << 18
 """Of what a launch accessed: the order of the rest is not judged."""
 SUCCESS, LAUNCH_TIMEOUT, LAUNCH_FAILURE = 0, 702, 719
 ILLEGAL_ADDRESS, ASSERTION, MISALIGNED = 700, 710, 716
-_GLOBAL = "of global memory of which"
+_GLOBAL = "of global memory:"
 _NOT_RUN = "a CTA that was not run (--ctas, --clusters) may be the one to write it"
 SHORT = 1 << 15
 """Warp-instructions of all schedules of a launch: to fork a process takes longer than these."""

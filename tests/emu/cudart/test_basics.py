@@ -114,7 +114,14 @@ def test_a_refused_copy_whose_error_nobody_reads_fails_the_run(run: partial[Ran]
     assert (ran.exit_code, ran.notes[-1].place) == (0, at("cudaMemcpy(h, d, sizeof h"))
     assert exit_code(ran) == 1
     assert "error: " + ran.notes[-1].place in report_text(ran, "prog", "NVIDIA B200", 1)
+    assert [note.kind for note in ran.notes] == [Noted.OVERLOOKED_COPY]
     assert [note.kind for note in asked.notes] == [Noted.REFUSED_COPY]
+
+
+def test_a_refused_copy_whose_result_the_program_looks_at_is_a_warning(run: partial[Ran]) -> None:
+    ran = run("returned-copy").run
+    assert (ran.exit_code, exit_code(ran)) == (0, 0)
+    assert [note.kind for note in ran.notes] == [Noted.REFUSED_COPY]
 
 
 @pytest.mark.parametrize(

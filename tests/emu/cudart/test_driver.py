@@ -45,7 +45,8 @@ def test_a_graph_is_built_by_nodes_of_any_type_and_drawn(
 def test_a_call_does_what_it_does_on_a_gpu(cuda_toolchain: Toolchain, mode: str) -> None:
     ran = run_compiled("driver", cuda_toolchain, mode, flags=("-lcuda",))
     assert (ran.printed, ran.run.exit_code, ran.findings) == ("0 wrong\n", 0, [])
-    assert [n.kind for n in ran.run.notes] == [Noted.FAILED_CALL] * len(FAILED[mode])
+    kinds = {Noted.FAILED_CALL, Noted.REFUSED_COPY}  # it looks at what each returns
+    assert {n.kind for n in ran.run.notes} <= kinds
     assert all(call in note.text for call, note in zip(FAILED[mode], ran.run.notes, strict=True))
 
 

@@ -76,13 +76,14 @@ class HostLines:
         if offset <= 0:
             return ""
         try:
-            done = run_process(["addr2line", "-e", self._program, hex(offset)], timeout_s=60)
+            done = run_process(["addr2line", "-i", "-e", self._program, hex(offset)], timeout_s=60)
         except CiError:  # a machine without it: lines are for people, and the run goes on
             return ""
-        file, _, number = done.stdout.strip().partition(" ")[0].rpartition(":")
-        if done.exit_code or not file or not number.isdigit() or not int(number):
-            return ""
-        return f"{file.removeprefix(f'{COMPILED_UNDER}/')}:{number}"
+        # Of a function that was inlined its own line comes first, then where it was called.
+        lines = [] if done.exit_code else [_known_line(one) for one in done.stdout.splitlines()]
+        known = [one for one in lines if one]
+        own = (one for one in known if not _HEADERS.fullmatch(one.rpartition(":")[0]))
+        return next(own, known[0] if known else "")
 
     def _source(self, file: str) -> list[str]:
         if file not in self._sources:
@@ -92,6 +93,14 @@ class HostLines:
                 text = ""
             self._sources[file] = text.splitlines()
         return self._sources[file]
+
+
+def _known_line(said: str) -> str:
+    """Return a line of addr2line's as `prog.cu:12`, empty where it knows none."""
+    file, _, number = said.partition(" ")[0].rpartition(":")
+    if not file or not number.isdigit() or not int(number):
+        return ""
+    return f"{file.removeprefix(f'{COMPILED_UNDER}/')}:{number}"
 
 
 def _pointers(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from kernelrig.emu.cudart import messages
 from kernelrig.emu.cudart.byte_text import shown_bytes
 from kernelrig.emu.cudart.device_memory import MAX_SPAN, DeviceMemory, Kind
 from kernelrig.emu.cudart.devices import Device, memory_capacity
+from kernelrig.emu.cudart.dropped_results import MachineCode
 from kernelrig.emu.cudart.fat_binary import choose_ptx
 from kernelrig.emu.cudart.host_lines import HostLines
 from kernelrig.emu.cudart.messages import BrokenMessage, Callers, Noted, NoteMessage, Request
@@ -139,7 +140,7 @@ def run_program(
     return ProgramRun(
         code,
         tuple(session.launches),
-        (*session.notes, *session.overlooked(code), *forked),
+        (*session.noted(code), *forked),
         session.dropped,
         interrupted,
     )
@@ -166,6 +167,7 @@ class _Session:
         self._modules: list[LoadedModule] = []
         self._functions: list[LoadedFunction] = []
         self._lines = HostLines(program.path)
+        self._code = MachineCode(program.path)
         self._names: dict[str, int] = {}
         self.launches: list[LaunchRun] = []
         self.notes: list[Note] = []
@@ -350,8 +352,11 @@ class _Session:
                 said = replace(said, text=f"the launch of {short_name(name)} {why}")
                 self.unread.append(self._described(said))
             case Noted.REFUSED_COPY:
-                self._keep(self._described(said))
-                self.unread_copy = self.unread_copy or self._described(said)
+                note = self._described(said)
+                self._keep(note)
+                places = [caller - self._lines.base for caller in said.callers]
+                if self.unread_copy is None and self._code.drops_result(places):
+                    self.unread_copy = note
             case Noted.ERROR_READ:
                 for note in self.unread:
                     self._keep(note)
@@ -377,12 +382,15 @@ class _Session:
         offset = said.address - found.address
         return Note(said.kind, said.code, said.text, place, found.name, offset, said.size)
 
-    def overlooked(self, exit_code: int) -> list[Note]:
-        """Return refused launches whose error the program never read, and the first such copy."""
-        found = [replace(note, kind=Noted.OVERLOOKED_LAUNCH) for note in self.unread]
-        if self.unread_copy and not exit_code:
-            found.append(replace(self.unread_copy, kind=Noted.OVERLOOKED_COPY))
-        return found
+    def noted(self, exit_code: int) -> list[Note]:
+        """Return what was noted; an error is a refused launch whose error the program never read,
+        and the first such copy, which is no warning then.
+        """
+        launches = [replace(note, kind=Noted.OVERLOOKED_LAUNCH) for note in self.unread]
+        if exit_code or self.unread_copy is None:
+            return [*self.notes, *launches]
+        copy = replace(self.unread_copy, kind=Noted.OVERLOOKED_COPY)
+        return [*(n for n in self.notes if n is not self.unread_copy), *launches, copy]
 
     def _tensor_map(self, body: bytes) -> tuple[int, bytes]:
         asked = messages.read_tensor_map(body)

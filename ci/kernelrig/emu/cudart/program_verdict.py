@@ -124,7 +124,7 @@ def note_line(note: Note) -> str:
         case Noted.OVERLOOKED_COPY:
             return (
                 f"error: {at}{note.text} ({note.code}): no byte was copied or filled, and the"
-                " program never read the error; look at what the call returns"
+                " program drops what the call returns and never reads the error; check it"
             )
         case Noted.HOST_ACCESS:
             return (

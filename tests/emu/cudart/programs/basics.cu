@@ -130,6 +130,12 @@ static int refused_copy(bool asked) {
   return asked && cudaGetLastError() != cudaErrorInvalidValue;
 }
 
+static int returned_copy() {
+  float *d = on_device<float>(32), h[33] = {};
+  axpy<<<1, 32>>>(d, d, 1, 0);
+  return cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost) != cudaErrorInvalidValue;
+}
+
 static int attribute(int id) {
   cudaLaunchAttribute one{};
   one.id = cudaLaunchAttributeID(id);
@@ -378,6 +384,8 @@ int main(int argc, char** argv) {
     return refused();
   if (what == "refused-copy")
     return refused_copy(argc > 2);
+  if (what == "returned-copy")
+    return returned_copy();
   if (what == "attribute")
     return attribute(atoi(argv[2]));
   if (what == "cooperative")

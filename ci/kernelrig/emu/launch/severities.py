@@ -39,6 +39,7 @@ SHOWN_BY_HARDWARE: Mapping[str, Shows] = {
     "commit-releases-no-reads": "no",
     "acquire-fence-missing": "no",
     "relaxed-wait-before-barrier": "no",
+    "read-for-own-write": "no",
     "tensor-wait-without-fence": "no",
     "copy-behind-product": "no",
     "refill-without-proxy-fence": "no",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from kernelrig.emu.machine.findings import Context, Wait
 from kernelrig.emu.machine.machine_state import Machine
@@ -14,6 +15,7 @@ from kernelrig.emu.observe.announced import Polls
 from kernelrig.emu.observe.clocks import COMMITTED, ORDERED, PERFORMED, UNACQUIRED
 from kernelrig.emu.observe.exchanges import Exchanges
 from kernelrig.emu.observe.order_check import Access, is_seen
+from kernelrig.emu.observe.own_updates import OwnUpdates
 from kernelrig.emu.observe.readers import Where
 from kernelrig.emu.observe.shadow import Region, Wrong
 from kernelrig.emu.observe.sides import Side, rule_of, side_of
@@ -21,7 +23,10 @@ from kernelrig.emu.observe.stored_constants import StoredConstants
 from kernelrig.emu.observe.tile_swizzles import text_of
 from kernelrig.emu.observe.unacquired import Branches, Hint, RelaxedWaits, tensor_hint
 from kernelrig.model.frame import Frame
+from kernelrig.ptx import Function
 from kernelrig.ptx.rules import ISA_RULES
+
+Made = TypeVar("Made")
 
 TENSOR_COLUMNS = 512
 
@@ -60,11 +65,8 @@ class Reports:
         self._statements: dict[tuple[object, ...], Reported] = {}
         self._objects: dict[tuple[str, int, int], str] = {}
         self._sides: dict[int, Side] = {}
-        self._stored: StoredConstants | None = None
-        self._branches: Branches | None = None
-        self._waits: RelaxedWaits | None = None
-        self._polled: Polls | None = None
-        self._exchanged: Exchanges | None = None
+        self._made: dict[object, Any] = {}
+        self._function: Function | None = None
         self.relaxed_at = -1
         """The last instruction of the CTA that saw a release, and acquired nothing; -1 for none."""
 
@@ -105,6 +107,9 @@ class Reports:
             elif not ordered and self._of_one_value(before, now):
                 rule = "same-value-not-ordered"
                 how += "; both write the same value"
+            elif not ordered and self._is_own_update(before, now):
+                rule = "read-for-own-write"
+                how += "; only writes to the same place take the value that was read"
             elif self._is_committed(before, code, clock, access.space):
                 rule = "commit-releases-no-reads"
                 how += ": a tcgen05.commit that was waited for releases what no thread did"
@@ -138,16 +143,28 @@ class Reports:
             reported.append(self._report(kind, access, before, rule, name, text))
         return reported
 
+    def _of_code(self, kind: Callable[[Function], Made]) -> Made:
+        """Return what is known of the function that runs, made once for each."""
+        assert self.machine
+        function = self.machine.program.function
+        if self._function is not function:
+            self._function, self._made = function, {}
+        made: Made = self._made.get(kind) or self._made.setdefault(kind, kind(function))
+        return made
+
     def _of_one_value(self, before: Side, now: Side) -> bool:
         """Whether both are stores of threads that write one constant."""
-        assert self.machine
         if not (before.write and now.write) or before.operation or now.operation:
             return False
-        function = self.machine.program.function
-        if self._stored is None or self._stored.function is not function:
-            self._stored = StoredConstants(function)
         of_a_cta = before.who.place[0] == now.who.place[0]
-        return self._stored.are_same(before.at, now.at, of_a_cta=of_a_cta)
+        return self._of_code(StoredConstants).are_same(before.at, now.at, of_a_cta=of_a_cta)
+
+    def _is_own_update(self, before: Side, now: Side) -> bool:
+        """Whether one is a load whose value stores like the other alone take."""
+        if before.operation or now.operation or before.write == now.write:
+            return False
+        load, store = (now.at, before.at) if before.write else (before.at, now.at)
+        return self._of_code(OwnUpdates).goes_back(load, store)
 
     def _is_performed(
         self, before: Side, now: Side, code: int, clock: Array | None, space: str
@@ -171,39 +188,29 @@ class Reports:
         """Whether a relaxed wait came behind it, and a barrier behind that."""
         if space != "shared" or not is_seen(self.records, code, clock, UNACQUIRED):
             return False
-        assert self.machine
-        function = self.machine.program.function
-        if self._waits is None or self._waits.function is not function:
-            self._waits = RelaxedWaits(function)
-        return self._waits.barrier_lies_before(now.at)
+        return self._of_code(RelaxedWaits).barrier_lies_before(now.at)
 
     def _unacquired(self, now: Side, hint: Hint) -> tuple[str, bool]:
         """Return the words for an acquire fence that is missing, and whether that does no harm."""
-        assert self.machine
         where = self._relaxed_where
         text = f"; the relaxed read{where} that sees the release acquires nothing without a fence"
         if hint & Hint.STALE:
             return f"{text}, and the line may be in this SM's L1 cache as it was read before", False
-        function = self.machine.program.function
-        if self._branches is None or self._branches.function is not function:
-            self._branches = Branches(function)
-        if self._branches.follows_directly(now.at):
+        if self._of_code(Branches).follows_directly(now.at):
             return f"{text}, and no branch or barrier waits for its value", False
         return text, True
 
     def _exchanges(self, before: Side, now: Side) -> tuple[str, bool]:
         """Return the words for a shuffle between accesses of lanes, and whether it cannot break."""
         assert self.machine
-        function = self.machine.program.function
-        if self._exchanged is None or self._exchanged.function is not function:
-            self._exchanged = Exchanges(function)
-        at = self._exchanged.between(before.at, now.at)
+        exchanged = self._of_code(Exchanges)
+        at = exchanged.between(before.at, now.at)
         if at is None:
             return "", False
         label = self.machine.program.label(at)
         text = f"; {label} stands between them, which orders no memory"
         reads_first = now.write and not (before.write or before.operation or now.operation)
-        if reads_first and self._exchanged.write_follows(before.at, now.at):
+        if reads_first and exchanged.write_follows(before.at, now.at):
             return f"{text}, and what is written follows by it from what was read", True
         return text, False
 
@@ -215,11 +222,7 @@ class Reports:
         return f" {self.machine.program.where(self.relaxed_at).text}"
 
     def _polls(self, at: int) -> bool:
-        assert self.machine
-        function = self.machine.program.function
-        if self._polled is None or self._polled.function is not function:
-            self._polled = Polls(function)
-        return self._polled.is_one(at)
+        return self._of_code(Polls).is_one(at)
 
     def report_again(self, known: Reported, warp: int, lanes: int) -> None:
         """Count a pair of statements that is reported, by lanes of a warp on the machine."""

@@ -177,6 +177,17 @@ ORDER_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "read-for-own-write",
+        "8.7",
+        "a read and another thread's write have a barrier between them, also where the thread that"
+        " reads uses the value only for a write to the same place",
+        "a thread that does not write there has no use for the value, and one that does races with"
+        " the other write. nvcc makes such reads: it moves them out of loops in which one thread"
+        " alone updates a variable",
+        "nothing, if of all threads one alone writes there",
+        severity="warning",
+    ),
+    IsaRule(
         "tensor-wait-without-fence",
         "9.7.16.6.4",
         "behind tcgen05.wait::ld or ::st there is a tcgen05.fence::before_thread_sync, and behind"

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from kernelrig.emu.cudart.messages import Noted
 from kernelrig.emu.cudart.program_launch import LaunchRun
-from kernelrig.emu.cudart.program_session import Note, ProgramRun
+from kernelrig.emu.cudart.program_notes import Note
+from kernelrig.emu.cudart.program_session import ProgramRun
 from kernelrig.emu.cudart.program_text import report_text
 from kernelrig.emu.cudart.program_verdict import exit_code
 from kernelrig.emu.machine.findings import Finding

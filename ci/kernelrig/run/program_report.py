@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kernelrig.emu.cudart.program_launch import LaunchRun
-from kernelrig.emu.cudart.program_session import Note, ProgramRun
+from kernelrig.emu.cudart.program_notes import Note
+from kernelrig.emu.cudart.program_session import ProgramRun
 from kernelrig.emu.cudart.program_verdict import dropped_lines, note_kind, note_line
 from kernelrig.model import (
     EmulatedLaunch,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from kernelrig.emu.cudart.messages import Noted
-from kernelrig.emu.cudart.program_session import Note
+from kernelrig.emu.cudart.program_notes import Note
 from kernelrig.emu.cudart.program_text import report_text
 from kernelrig.emu.cudart.program_verdict import exit_code
 from kernelrig.emu.launch.severities import read_severities

@@ -28,6 +28,7 @@ from kernelrig.emu.cudart.program_launch import (
     Witness,
     run_launch,
 )
+from kernelrig.emu.cudart.program_notes import Note, Notes
 from kernelrig.emu.cudart.stream_races import stream_race
 from kernelrig.emu.cudart.tensor_maps import arch_errors, tensor_map_of
 from kernelrig.emu.observe.global_accesses import NO_RANGES
@@ -36,9 +37,6 @@ from kernelrig.proc import attached_process
 
 VARIABLE = "KERNELRIG_CUDART"
 """Tells library/client.cpp its descriptors, and the size of the files."""
-MAX_NOTES = 1000
-KEPT = (Noted.HOST_ACCESS, Noted.STREAM_RACE)
-"""One of each is kept, whatever there is before it: they are errors of the run."""
 ORDER_OBSERVER = "races"
 """With it the order of streams is judged, too."""
 _NEW_MODULE = 0xFFFF_FFFF
@@ -65,26 +63,10 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """Something that the host code did at `place`, `prog.cu:12` where that is known.
-
-    It concerns `size` bytes, `offset` bytes into `allocation`, where it names one.
-    """
-
-    kind: Noted
-    code: int
-    text: str
-    place: str = ""
-    allocation: str = ""
-    offset: int = 0
-    size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class ProgramRun:
     """How a program ended: its exit code, -N for signal N, and what was seen until then.
 
-    `dropped` counts notes beyond the first MAX_NOTES. `interrupted` says what ended it before its
+    `dropped` counts notes that were not kept. `interrupted` says what ended it before its
     own end; empty if nothing did.
     """
 
@@ -140,8 +122,8 @@ def run_program(
     return ProgramRun(
         code,
         tuple(session.launches),
-        (*session.noted(code), *forked),
-        session.dropped,
+        (*session.notes.of_ended(code), *forked),
+        session.notes.dropped,
         interrupted,
     )
 
@@ -170,10 +152,7 @@ class _Session:
         self._code = MachineCode(program.path)
         self._names: dict[str, int] = {}
         self.launches: list[LaunchRun] = []
-        self.notes: list[Note] = []
-        self.dropped = 0
-        self.unread: list[Note] = []  # refused launches
-        self.unread_copy: Note | None = None
+        self.notes = Notes()
         self._before: LoadedFunction | None = None  # of the launch before
         self._lengths: dict[object, int] = {}
         self.standing = Standing()
@@ -314,7 +293,7 @@ class _Session:
         self._lengths[asked.kind] = ran.instructions
         if accessed and not accessed.whole:
             text = f"of what launch {number}, {ran.kernel}, accessed the order was judged in part:"
-            self._keep(Note(Noted.ORDER_NOT_JUDGED, 0, f"{text} it lies too scattered", place))
+            self.notes.keep(Note(Noted.ORDER_NOT_JUDGED, 0, f"{text} it lies too scattered", place))
         if ran.wall_s >= LONG_LAUNCH_S:
             self._say(f"launch {number}, {ran.kernel}: {ran.wall_s:.0f} s in all its schedules")
         ranges = self._memory.of_program(accessed.ranges) if accessed else NO_RANGES
@@ -327,7 +306,7 @@ class _Session:
             race = stream_race(said, self._lines, self.launches, found, self._how.severities)
             kind = Noted.STREAM_RACE if race.severity == "error" else Noted.STREAM_ORDER
             if race.severity != "off":
-                self._keep(Note(kind, 0, race.text, race.place))
+                self.notes.keep(Note(kind, 0, race.text, race.place))
         return SUCCESS, b""
 
     def _not_awaited(self, function: LoadedFunction, before: LoadedFunction, place: str) -> None:
@@ -339,7 +318,7 @@ class _Session:
                 " has no griddepcontrol.wait (cudaGridDependencySynchronize): on a GPU it may read"
                 " what that kernel has not written yet; here they run one after the other"
             )
-            self._keep(Note(Noted.NOT_AWAITED, 0, text, place))
+            self.notes.keep(Note(Noted.NOT_AWAITED, 0, text, place))
 
     def _note(self, body: bytes) -> tuple[int, bytes]:
         said = messages.read_note(body)
@@ -347,32 +326,19 @@ class _Session:
             case Noted.UNSUPPORTED:
                 place = self._lines.place(said.callers)
                 raise ConfigError(f"{place}: {said.text}" if place else said.text)
-            case Noted.REFUSED_LAUNCH if len(self.unread) < MAX_NOTES:
+            case Noted.REFUSED_LAUNCH:
                 name, _, why = said.text.partition(" ")
                 said = replace(said, text=f"the launch of {short_name(name)} {why}")
-                self.unread.append(self._described(said))
+                self.notes.refused_launch(self._described(said))
             case Noted.REFUSED_COPY:
-                note = self._described(said)
-                self._keep(note)
                 places = [caller - self._lines.base for caller in said.callers]
-                if self.unread_copy is None and self._code.drops_result(places):
-                    self.unread_copy = note
+                drops = self._code.drops_result(places)
+                self.notes.refused_copy(self._described(said), drops_result=drops)
             case Noted.ERROR_READ:
-                for note in self.unread:
-                    self._keep(note)
-                self.unread.clear()
-                self.unread_copy = None
+                self.notes.error_was_read()
             case _:
-                self._keep(self._described(said))
+                self.notes.keep(self._described(said))
         return SUCCESS, b""
-
-    def _keep(self, note: Note) -> None:
-        """Keep a note: of very many the first, and an error, by which the verdict is no pass."""
-        more = note.kind in KEPT and all(known.kind != note.kind for known in self.notes)
-        if len(self.notes) < MAX_NOTES or more:
-            self.notes.append(note)
-        else:
-            self.dropped += 1
 
     def _described(self, said: NoteMessage) -> Note:
         found = self._memory.find(said.address) if said.address else None
@@ -381,16 +347,6 @@ class _Session:
             return Note(said.kind, said.code, said.text, place)
         offset = said.address - found.address
         return Note(said.kind, said.code, said.text, place, found.name, offset, said.size)
-
-    def noted(self, exit_code: int) -> list[Note]:
-        """Return what was noted; an error is a refused launch whose error the program never read,
-        and the first such copy, which is no warning then.
-        """
-        launches = [replace(note, kind=Noted.OVERLOOKED_LAUNCH) for note in self.unread]
-        if exit_code or self.unread_copy is None:
-            return [*self.notes, *launches]
-        copy = replace(self.unread_copy, kind=Noted.OVERLOOKED_COPY)
-        return [*(n for n in self.notes if n is not self.unread_copy), *launches, copy]
 
     def _tensor_map(self, body: bytes) -> tuple[int, bytes]:
         asked = messages.read_tensor_map(body)
@@ -402,6 +358,6 @@ class _Session:
         if errors:
             place = self._lines.place(asked.callers)
             text = f"{asked.call}: {'; '.join(errors)}"
-            self._keep(Note(Noted.TENSOR_MAP, _INVALID_VALUE, text, place))
+            self.notes.keep(Note(Noted.TENSOR_MAP, _INVALID_VALUE, text, place))
             return _INVALID_VALUE, b""
         return SUCCESS, made.image()

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kernelrig.emu.cudart.program_launch import LaunchRun
-from kernelrig.emu.cudart.program_session import Note, ProgramRun
+from kernelrig.emu.cudart.program_notes import Note
+from kernelrig.emu.cudart.program_session import ProgramRun
 from kernelrig.emu.cudart.program_verdict import dropped_lines, located, note_line
 from kernelrig.emu.cudart.replay import Replay
 from kernelrig.emu.cudart.verdict_line import Counted, program_verdict, replay_verdict

@@ -7,7 +7,8 @@ from typing import Any
 
 from kernelrig.emu.cudart.messages import Noted
 from kernelrig.emu.cudart.program_launch import HowToRun, LaunchRun
-from kernelrig.emu.cudart.program_session import Note, ProgramRun
+from kernelrig.emu.cudart.program_notes import Note
+from kernelrig.emu.cudart.program_session import ProgramRun
 from kernelrig.errors import ConfigError, IncompleteError
 
 SCHEMA = 1

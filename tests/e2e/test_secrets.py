@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -46,7 +47,7 @@ class Planted:
     def check(self, answer: Answer) -> None:
         """Look through all that was written, and what was printed for other programs."""
         for secret in self.secrets:
-            assert secret not in answer.stdout
+            assert not holds(answer.stdout, secret)
         for secret in (KEY, WORKDIR, VALUE, OWN):
             assert secret not in "".join(answer.sentences)
         runs = self.project.root / "artifacts/runs"
@@ -56,9 +57,24 @@ class Planted:
             (secret, str(path.relative_to(runs)))
             for path in files
             for secret in self.secrets
-            if secret.encode() in path.read_bytes() or secret in path.name
+            if holds(path.read_bytes().decode("latin-1"), secret) or secret in path.name
         ]
         assert found == []
+
+
+def holds(text: str, secret: str) -> bool:
+    """Say whether a text has a secret; a port by itself, as five digits of a hash are none."""
+    if not secret.isdigit():
+        return secret in text
+    port = rf"(?<![0-9a-fA-F])(?<!\d\.){secret}(?!\.?[0-9a-fA-F])"
+    return re.search(port, text) is not None
+
+
+def test_a_port_is_told_from_digits_of_other_numbers() -> None:
+    for text in ("port 56999.", "host:56999/", '"port": 56999}', "56999"):
+        assert holds(text, "56999")
+    for text in ("0.56999", "156999", "a56999", "56999.25", "56999b"):
+        assert not holds(text, "56999")
 
 
 @pytest.fixture

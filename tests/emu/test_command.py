@@ -105,7 +105,7 @@ def test_without_a_compiler_the_engine_is_numpy_and_the_reason_is_said(
     words = ("--observe", "memory", "--schedules", "1", "--engine")
     _, found = emulate(folder, *words, "auto")
     assert (found["run"]["engine"], found["run"]["engine_note"]) == ("numpy", why)
-    assert capsys.readouterr().err == f"{why}: the engine is numpy\n"
+    assert capsys.readouterr().err == f"{why}: the engine is numpy, which is many times slower\n"
     (folder / "found.json").unlink()
     assert main(["run", str(folder / "launch.json"), *words, "native"]) == 2
     assert capsys.readouterr().err == f"error: {why}; or pass --engine numpy\n"

@@ -199,8 +199,6 @@ def _run(arguments: argparse.Namespace) -> int:
     severities = asked_for.over(loaded.entry.severities)
     require_buffers(dumps, loaded.entry.buffers)
     engine = choose_engine(arguments.engine, _tell)
-    if engine.why:
-        _tell(f"{engine.why}: the engine is numpy")
     first = first_schedule(arguments, engine.name)
     outcome = emulate(
         loaded,

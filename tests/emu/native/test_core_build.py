@@ -328,7 +328,10 @@ def test_what_is_compiled_is_announced_and_the_engine_is_told(
     engine = choose_engine("auto", said.append)
     why = "no native engine: g++ failed with exit code 1: error: disk on fire"
     assert (engine.name, engine.why) == ("numpy", why)
-    assert said == ["compiling the native core of the emulator with g++: once, about 3 CPU minutes"]
+    assert said == [
+        "compiling the native core of the emulator with g++: once, about 3 CPU minutes",
+        f"{why}: the engine is numpy, which is many times slower",
+    ]
 
 
 @pytest.mark.long

@@ -40,8 +40,6 @@ def run_described(
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise ConfigError(f"{description} does not describe a program: {e!r}") from e
     engine = choose_engine(arguments.engine, say)
-    if engine.why:
-        say(f"{engine.why}: the engine is numpy")
     first = Schedule(seed=arguments.seed, max_steps=arguments.max_steps, engine=engine.name)
     how = HowToRun(first, arguments.schedules, observe)
     path = Path(os.path.abspath(folder / "program"))  # noqa: PTH100 - links stay what they are

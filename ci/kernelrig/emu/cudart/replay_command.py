@@ -48,8 +48,6 @@ def run_sequence(
     asked = read_severities(arguments.severity, strict=arguments.strict)
     severities = asked.over(sequence.severities)
     engine = choose_engine(arguments.engine, say)
-    if engine.why:
-        say(f"{engine.why}: the engine is numpy")
     first = first_schedule(arguments, engine.name)
     how = HowToRun(first, arguments.schedules, observe, arguments.jobs, severities=severities)
     done = replay(arguments.launch, sequence, how, say, arguments.module, dump)

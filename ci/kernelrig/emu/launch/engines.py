@@ -28,7 +28,8 @@ class Engine:
 def choose_engine(asked: str, say: Callable[[str], None]) -> Engine:
     """Return the engine that was asked for: "auto" is the native one where it can be built.
 
-    The core is built here, before any process that runs it is forked; `say` is told before.
+    The core is built here, before any process that runs it is forked; `say` is told before, and
+    where the other engine takes its place.
     ConfigError if the native engine is asked for and cannot be built.
     """
     if asked == NUMPY:
@@ -40,7 +41,9 @@ def choose_engine(asked: str, say: Callable[[str], None]) -> Engine:
     except NotBuilt as e:
         if asked == NATIVE:
             raise ConfigError(f"no native engine: {e}", "or pass --engine numpy") from e
-        return Engine(NUMPY, f"no native engine: {e}")
+        why = f"no native engine: {e}"
+        say(f"{why}: the engine is numpy, which is many times slower")
+        return Engine(NUMPY, why)
     return Engine(NATIVE)
 
 

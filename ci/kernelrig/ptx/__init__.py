@@ -23,7 +23,7 @@ from kernelrig.ptx.operands import (
     Vector,
 )
 from kernelrig.ptx.parse.module import parse_ptx
-from kernelrig.ptx.results import registers_in, results, writers
+from kernelrig.ptx.results import registers_in, results, taken, writers
 
 __all__ = [
     "Address",
@@ -57,5 +57,6 @@ __all__ = [
     "parse_ptx",
     "registers_in",
     "results",
+    "taken",
     "writers",
 ]

@@ -81,6 +81,14 @@ class Flow:
         """Return the blocks of the outermost loop around that one; none where it has no loop."""
         return next((loop for loop in self._loops if block in loop), frozenset())
 
+    def behind(self, at: int) -> list[int]:
+        """Return the instructions that may run directly behind that one."""
+        block = self.blocks[self.block_of[at]]
+        if at + 1 < block.end:
+            return [at + 1]
+        targets = [self.blocks[edge.target] for edge in block.edges]
+        return [b.start for b in targets if b.start < b.end]
+
     def instructions(self, block: Block) -> tuple[Instruction, ...]:
         return self.function.instructions[block.start : block.end]
 

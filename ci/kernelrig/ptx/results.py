@@ -48,6 +48,13 @@ def writers(function: Function) -> dict[int, list[Instruction]]:
     return found
 
 
+def taken(instruction: Instruction) -> set[int]:
+    """Return the indices of the registers that an instruction names besides its results."""
+    operands = instruction.operands[1 if results(instruction) else 0 :]
+    guard = (instruction.guard.register,) if instruction.guard else ()
+    return {r.index for r in (*guard, *(r for o in operands for r in registers_in(o)))}
+
+
 def _registers(operand: Operand) -> tuple[Register, ...]:
     match operand:
         case Register():

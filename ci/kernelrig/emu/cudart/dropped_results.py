@@ -33,6 +33,7 @@ class MachineCode:
         self._program = program
         self._known: dict[int, tuple[str, str]] = {}
         self._behind: dict[int, int] = {}
+        self._answers: dict[tuple[int, ...], bool] = {}
 
     def drops_result(self, callers: Sequence[int]) -> bool:
         """Say whether what a call returned is certainly dropped.
@@ -40,7 +41,10 @@ class MachineCode:
         `callers` are the place behind the call, that behind the call of the function that made it,
         and so on.
         """
-        return bool(callers) and self._drops(callers[0], callers[1:], set())
+        key = tuple(callers)
+        if key not in self._answers:
+            self._answers[key] = bool(key) and self._drops(key[0], key[1:], set())
+        return self._answers[key]
 
     def _drops(self, at: int, outer: Sequence[int], seen: set[int]) -> bool:
         while at not in seen:

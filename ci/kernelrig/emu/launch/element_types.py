@@ -21,8 +21,6 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "f64": np.dtype(np.float64),
 }
 """Type -> what its arrays are made of; e4m3, e5m2 and bf16 are kept as their bits."""
-WIDE_INTEGERS = ("i64", "u64")
-"""Of which doubles have only the first 53 bits."""
 
 
 def encoded(values: NDArray[np.float64], dtype: str) -> Array:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from kernelrig.emu.launch.element_types import DTYPES, WIDE_INTEGERS, decoded
+from kernelrig.emu.launch.element_types import DTYPES, decoded
 from kernelrig.emu.launch.loader import Loaded, read_array
 from kernelrig.emu.launch.mismatch_pattern import (
     Numbers,
@@ -23,6 +23,7 @@ from kernelrig.emu.observe.last_writer import NO_WRITER, LastWriter
 from kernelrig.errors import ConfigError
 from kernelrig.model.frame import Frame
 from kernelrig.reference.comparison import shown, within
+from kernelrig.reference.tensors import WIDE_INTEGERS
 
 SHOWN = 4
 BLOCK = 1 << 22

@@ -21,11 +21,11 @@ from kernelrig.ptx import (
     Function,
     Instruction,
     Integer,
-    Operand,
     Register,
     control_flow,
     registers_in,
     results,
+    taken,
     writers,
 )
 
@@ -93,7 +93,7 @@ class Exchanges:
             given = {r.index for r in registers_in(code[at].operands[1])}
             if not given or given.isdisjoint(of_read[at]) or self._reaches(read, write, {at}):
                 continue
-            if _named(code[write]) & self._following(at, write).get(write, frozenset()):
+            if taken(code[write]) & self._following(at, write).get(write, frozenset()):
                 return True
         return False
 
@@ -110,34 +110,27 @@ class Exchanges:
     def _made(self) -> dict[int, list[Instruction]]:
         return writers(self.function)
 
-    def _next(self, at: int) -> list[int]:
-        block = self._flow.blocks[self._flow.block_of[at]]
-        if at + 1 < block.end:
-            return [at + 1]
-        starts = [self._flow.blocks[edge.target] for edge in block.edges]
-        return [b.start for b in starts if b.start < b.end]
-
     def _reaches(self, start: int, end: int, without: frozenset[int] | set[int]) -> bool:
         """Say whether a way leads from behind `start` to `end` past none of `without`."""
-        waiting, seen = self._next(start), set[int]()
+        waiting, seen = self._flow.behind(start), set[int]()
         while waiting:
             at = waiting.pop()
             if at == end:
                 return True
             if at not in seen and at not in without:
                 seen.add(at)
-                waiting += self._next(at)
+                waiting += self._flow.behind(at)
         return False
 
     def _first(self, start: int) -> int | None:
-        waiting, seen = deque(self._next(start)), set[int]()
+        waiting, seen = deque(self._flow.behind(start)), set[int]()
         while waiting:
             at = waiting.popleft()
             if at in self._all:
                 return at
             if at not in seen:
                 seen.add(at)
-                waiting += self._next(at)
+                waiting += self._flow.behind(at)
         return None
 
     def _following(self, start: int, end: int) -> dict[int, frozenset[int]]:
@@ -147,7 +140,7 @@ class Exchanges:
         code = self.function.instructions
         first = frozenset(r.index for r in results(code[start]))
         known: dict[int, frozenset[int]] = {}
-        waiting = [(at, first) for at in self._next(start)]
+        waiting = [(at, first) for at in self._flow.behind(start)]
         for _ in range(MOST_VISITS):
             if not waiting:
                 return known
@@ -159,7 +152,7 @@ class Exchanges:
             known[at] = meets
             if at != end:
                 left = _behind(code[at], meets)
-                waiting += [(k, left) for k in self._next(at)]
+                waiting += [(k, left) for k in self._flow.behind(at)]
         return {}
 
 
@@ -168,13 +161,6 @@ def _behind(instruction: Instruction, before: frozenset[int]) -> frozenset[int]:
     if not made:
         return before
     # One that is skipped leaves what was there.
-    if before.isdisjoint(_named(instruction, made)):
+    if before.isdisjoint(taken(instruction)):
         return before - made
     return before | made if instruction.guard is None else before
-
-
-def _named(instruction: Instruction, made: frozenset[int] = frozenset()) -> set[int]:
-    """Return the registers that an instruction takes."""
-    operands: tuple[Operand, ...] = instruction.operands[1 if made else 0 :]
-    guard = (instruction.guard.register,) if instruction.guard else ()
-    return {r.index for r in (*guard, *(r for o in operands for r in registers_in(o)))}

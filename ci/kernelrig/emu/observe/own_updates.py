@@ -20,6 +20,7 @@ from kernelrig.ptx import (
     control_flow,
     registers_in,
     results,
+    taken,
 )
 
 _COMPUTES = frozenset(
@@ -90,7 +91,7 @@ class OwnUpdates:
     def _users(self) -> dict[int, list[Instruction]]:
         found: dict[int, list[Instruction]] = {}
         for instruction in self.function.instructions:
-            for register in _taken(instruction):
+            for register in taken(instruction):
                 found.setdefault(register, []).append(instruction)
         return found
 
@@ -122,7 +123,7 @@ class OwnUpdates:
     def _is_undisturbed(self, load: int, stores: frozenset[int]) -> bool:
         """Say whether no way from the load to a store synchronises, but by the load again."""
         code = self.function.instructions
-        waiting = [(at, False) for at in self._next(load)]
+        waiting = [(at, False) for at in self._flow.behind(load)]
         seen = set[tuple[int, bool]]()
         while waiting:
             at, behind = waiting.pop()
@@ -132,20 +133,5 @@ class OwnUpdates:
             if behind and at in stores:
                 return False
             behind = behind or code[at].opcode in _SYNCHRONISES
-            waiting += [(k, behind) for k in self._next(at)]
+            waiting += [(k, behind) for k in self._flow.behind(at)]
         return True
-
-    def _next(self, at: int) -> list[int]:
-        block = self._flow.blocks[self._flow.block_of[at]]
-        if at + 1 < block.end:
-            return [at + 1]
-        starts = [self._flow.blocks[edge.target] for edge in block.edges]
-        return [b.start for b in starts if b.start < b.end]
-
-
-def _taken(instruction: Instruction) -> set[int]:
-    """Return the registers that an instruction takes, its guard among them."""
-    made = bool(results(instruction))
-    guard = {instruction.guard.register.index} if instruction.guard else set[int]()
-    operands = instruction.operands[1 if made else 0 :]
-    return guard | {r.index for o in operands for r in registers_in(o)}

@@ -26,16 +26,17 @@ int32_t Races::alike(const Access& access, Code code, int hint) {
                      time_at(access.clock->rows[ORDERED], record.column) >= record.time;
   const bool one_place =
       before.place_cta == now.place_cta && before.place_warp == now.place_warp;
-  bool performed = clock && access.space == SPACE_GLOBAL;
-  for (Mask left = performed ? records_.lanes(code) : 0; left; left &= left - 1)
-    performed &= time_at(clock->rows[PERFORMED], record.column + __builtin_ctz(left)) >= record.time;
-  bool committed =
-      clock && access.space == SPACE_SHARED && !record.write && !before.is_operation;
-  for (Mask left = committed ? records_.lanes(code) : 0; left; left &= left - 1)
-    committed &= time_at(clock->rows[COMMITTED], record.column + __builtin_ctz(left)) >= record.time;
-  bool waited = clock && access.space == SPACE_SHARED && !ordered;
-  for (Mask left = waited ? records_.lanes(code) : 0; left; left &= left - 1)
-    waited &= time_at(clock->rows[UNACQUIRED], record.column + __builtin_ctz(left)) >= record.time;
+  const auto is_seen = [&](Order row) {  // of all lanes
+    for (Mask left = records_.lanes(code); left; left &= left - 1)
+      if (time_at(clock->rows[row], record.column + __builtin_ctz(left)) < record.time)
+        return false;
+    return true;
+  };
+  const bool shared = clock && access.space == SPACE_SHARED;
+  const bool performed = clock && access.space == SPACE_GLOBAL && is_seen(PERFORMED);
+  const bool committed =
+      shared && !record.write && !before.is_operation && is_seen(COMMITTED);
+  const bool waited = shared && !ordered && is_seen(UNACQUIRED);
   const int64_t bits = ordered | taken << 1 | one_place << 2 | (before.cta == now.cta) << 3 |
                        (before.cluster == now.cluster) << 4 | access.write << 5 |
                        (access.operation != nullptr) << 6 | (record.write != 0) << 7 | performed << 8 |
